@@ -1,0 +1,1 @@
+"""Judges: pure functions from facts to findings, by stable id."""

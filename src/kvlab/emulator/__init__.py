@@ -1,0 +1,1 @@
+"""The emulated ObjectScale: S3, one-sided transfers, access log, faults."""

@@ -1,0 +1,1 @@
+"""Geometry, keys, rendering and linting of a KV cache."""

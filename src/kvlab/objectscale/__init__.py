@@ -1,0 +1,1 @@
+"""Clients of ObjectScale: S3 (boto3) and, later, the management API."""

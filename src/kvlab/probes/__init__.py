@@ -1,0 +1,1 @@
+"""Collectors: they emit JSON and decide nothing. Standard library only at import."""
