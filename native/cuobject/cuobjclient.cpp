@@ -9,6 +9,8 @@ namespace kvlab {
 void *contextOf(const void *handle);
 }
 
+__attribute__((destructor)) static void atExit() { Runtime::get().shutDown(); }
+
 cuObjClient::cuObjClient(CUObjIOOps &ops, cuObjProto_enum proto) { Runtime::get().connect(this, ops, proto); }
 
 cuObjClient::~cuObjClient() { Runtime::get().disconnect(this); }

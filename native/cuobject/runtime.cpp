@@ -64,6 +64,11 @@ Runtime::Runtime() {
                    });
 }
 
+void Runtime::shutDown() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    table_.remove();
+}
+
 bool Runtime::openTable(const Config &config) {
     if (table_.isOpen()) return true;
     // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise. Where

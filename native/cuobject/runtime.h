@@ -41,6 +41,8 @@ class Runtime {
 public:
     static Runtime &get();
 
+    // Leaves no file behind. Later calls, from statics destroyed after this library's, still find their state.
+    void shutDown();
     void connect(const void *key, const CUObjIOOps &ops, int proto);
     void disconnect(const void *key);
     bool isConnected(const void *key);

@@ -1,0 +1,86 @@
+"""The descriptor of a cuObject transfer: the 81 characters of `x-rdma-info` and `x-amz-rdma-token`."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+_PATTERN = re.compile(
+    r"([0-9a-f]{16}):([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4}):([0-9a-f]{6}):([01]):([0-9a-f]{32})"
+)
+
+
+class RdmaError(Exception):
+    """A one-sided transfer that was refused or that failed.
+
+    `code` is the S3 error code, `status` the HTTP status to answer with, str() a message for the client.
+    """
+
+    def __init__(self, message: str, code: str = "RDMATransferFailed", status: int = 500) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class DescriptorError(RdmaError):
+    """The descriptor itself is wrong; no memory was looked at."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "InvalidRDMAToken", 400)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """A range of a client's memory and where that client is.
+
+    In the software cuObject `dctn` is the client's process id and `lid` the port of its tcp transport
+    (0: none); see native/cuobject/PROTOCOL.md. `addr` and `size` (bytes) are those of one operation, `rkey`
+    names the registration that they must lie in.
+    """
+
+    addr: int
+    size: int
+    rkey: int
+    lid: int
+    dctn: int
+    gid_present: bool
+    gid: bytes
+
+    @property
+    def address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+        """The IP address that the GID (RoCEv2) stands for."""
+        address = ipaddress.IPv6Address(self.gid)
+        return address.ipv4_mapped or address
+
+    @property
+    def client(self) -> str:
+        """Who is meant, for a log: "pid 123 via process at 127.0.0.1"."""
+        from kvlab.emulator.rdma import transport_for
+
+        transport = transport_for(self)
+        where = str(self.address)
+        if transport == "tcp":
+            where = f"[{where}]:{self.lid}" if self.address.version == 6 else f"{where}:{self.lid}"
+        return f"pid {self.dctn} via {transport} at {where}"
+
+
+def parse(text: str) -> Descriptor:
+    """Reads the 81 characters `addr:size:rkey:lid:dctn:gid_present:gid`, lower-case hex.
+
+    Raises DescriptorError for anything else, for an empty or wrapping range and for a missing GID (on RoCEv2
+    the GID is the client's only address).
+    """
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise DescriptorError(
+            "The RDMA descriptor is not of the form addr:size:rkey:lid:dctn:gid_present:gid "
+            "(16:8:8:4:6:1:32 lower-case hexadecimal digits)."
+        )
+    addr, size, rkey, lid, dctn, present = (int(group, 16) for group in match.groups()[:6])
+    gid = bytes.fromhex(match[7])
+    if size == 0 or addr == 0 or addr + size > 1 << 64:
+        raise DescriptorError("The RDMA descriptor names no range of memory.")
+    if not present or not any(gid):
+        raise DescriptorError("The RDMA descriptor carries no GID, so its client has no address on RoCEv2.")
+    return Descriptor(addr, size, rkey, lid, dctn, True, gid)
