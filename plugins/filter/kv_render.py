@@ -33,7 +33,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - File name to a dictionary of C(content), C(mode) (octal, as a string such as "0600") and C(secret) (boolean).
+    - File name to a dictionary of C(content), C(mode) (octal, as a string such as "0600")
+      and C(secret) (boolean).
   type: dict
 """
 
@@ -53,17 +54,18 @@ def kv_profile_files(profile):
     """The files of a profile directory: name -> {content, mode, secret}."""
     if IMPORT_ERROR is not None:
         raise AnsibleFilterError(
-            "kv_profile_files needs the kvlab Python package beside ansible-core on the controller: %s. "
-            "Run through ./lab, which installs both." % IMPORT_ERROR
+            f"kv_profile_files needs the kvlab Python package beside ansible-core on the controller: "
+            f"{IMPORT_ERROR}. "
+            "Run through ./lab, which installs both."
         )
     if not isinstance(profile, dict):
-        raise AnsibleFilterError("kv_profile_files takes a dictionary, not %s." % type(profile).__name__)
+        raise AnsibleFilterError(f"kv_profile_files takes a dictionary, not {type(profile).__name__}.")
     try:
         rendered = render.profile(ProfileSpec.from_mapping(profile))
     except KvlabError as error:
-        raise AnsibleFilterError("kv_profile_files: %s" % error) from None
+        raise AnsibleFilterError(f"kv_profile_files: {error}") from None
     return {
-        name: {"content": file.content, "mode": "%04o" % file.mode, "secret": file.secret}
+        name: {"content": file.content, "mode": f"{file.mode:04o}", "secret": file.secret}
         for name, file in rendered.files.items()
     }
 

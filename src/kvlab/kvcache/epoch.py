@@ -1,7 +1,8 @@
 """Cache epoch: a short name for everything that decides whether stored KV may be served again.
 
-LMCache's object keys carry no model revision, so a new checkpoint under the old name would be answered with old KV.
-A bucket is therefore named after the epoch, and carries it as a tag or object that is compared before serving.
+LMCache's object keys carry no model revision, so a new checkpoint under the old name would be answered with
+old KV. A bucket is therefore named after the epoch, and carries it as a tag or object that is compared
+before serving.
 """
 
 from __future__ import annotations
@@ -49,6 +50,6 @@ def compare(bucket: str, found: str | None, wanted: str) -> None:
     """
     if found is not None and found != wanted:
         raise KvlabError(
-            f"bucket {bucket} holds KV of epoch {found}, these weights and settings are epoch {wanted}: old KV would "
-            "be served as if it were valid. Use a bucket of the new epoch, or empty this one."
+            f"bucket {bucket} holds KV of epoch {found}, these weights and settings are epoch {wanted}: "
+            "old KV would be served as if it were valid. Use a bucket of the new epoch, or empty this one."
         )

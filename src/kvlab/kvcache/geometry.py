@@ -2,10 +2,11 @@
 
 Everything is computed from a Hugging Face `config.json` and four choices (tensor parallelism, pipeline
 parallelism, chunk size, KV dtype). What the config does not say is an error or a warning, never a guess.
-Source: facts/kv_bench.md section 5; `tests/integration/test_geometry_against_vllm.py` checks the numbers against
-vLLM's own KV cache.
+Source: facts/kv_bench.md section 5; `tests/integration/test_geometry_against_vllm.py` checks the numbers
+against vLLM's own KV cache.
 
-    bytes per token and rank = sum over the rank's layers of KV heads on the rank x elements per head x dtype bytes
+    bytes per token and rank = dtype bytes x sum over the rank's layers of
+        (KV heads on the rank x elements that a head stores for a token)
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ MAX_TOKENS = 1_000_000_000
 class Geometry:
     """The KV cache of one model under one parallel layout. All sizes are bytes.
 
-    A rank is one worker process (TP x PP of them). With pipeline stages of unequal depth the per-rank figures are
-    those of the deepest stage; totals add the stages up exactly.
+    A rank is one worker process (TP x PP of them). With pipeline stages of unequal depth the per-rank
+    figures are those of the deepest stage; totals add the stages up exactly.
     """
 
     model_type: str
@@ -98,7 +99,7 @@ class Geometry:
             linear_layers=sum(x.kind == "linear" for x in shape.layers),
             window=shape.window,
             model_max_tokens=shape.max_tokens,
-            warnings=_warnings(shape, tp, kv_dtype, size),
+            warnings=_warnings(shape, tp, kv_dtype),
         )
 
     @property
@@ -112,8 +113,8 @@ class Geometry:
 
     @property
     def bytes_per_token_full_attention(self) -> int:
-        """`bytes_per_token` without the layers that have a window: what grows without bound where the engine and
-        the connector treat windowed layers apart."""
+        """`bytes_per_token` without the layers that have a window: what grows without bound where engine and
+        connector treat windowed layers apart."""
         return self.bytes_per_token - sum(self.stage_window_bytes_per_token) * self.saving_ranks_per_stage
 
     @property
@@ -144,8 +145,8 @@ class Geometry:
         return self.chunks(tokens) * self.object_bytes
 
     def requests_in(self, gpu_bytes: int, tokens: int) -> int:
-        """Requests of `tokens` whose KV fits `gpu_bytes` of one rank's memory, in vLLM's whole blocks and with
-        every layer kept at full length."""
+        """Requests of `tokens` whose KV fits `gpu_bytes` of one rank's memory, in vLLM's whole blocks and
+        with every layer kept at full length."""
         _in_range("GPU memory", gpu_bytes, 1 << 50)
         _in_range("tokens", tokens, MAX_TOKENS)
         blocks = -(-tokens // VLLM_BLOCK_TOKENS)
@@ -191,7 +192,7 @@ def _bytes(layers: tuple[Layer, ...] | list[Layer], mla: bool, tp: int, dtype_by
     return total
 
 
-def _warnings(shape: ModelShape, tp: int, kv_dtype: str, dtype_bytes: int) -> tuple[str, ...]:
+def _warnings(shape: ModelShape, tp: int, kv_dtype: str) -> tuple[str, ...]:
     found = list(shape.notes)
     stored = [x for x in shape.layers if x.kind not in ("linear", "shared")]
     windowed = [x for x in stored if x.kind in ("sliding", "chunked")]
@@ -200,7 +201,7 @@ def _warnings(shape: ModelShape, tp: int, kv_dtype: str, dtype_bytes: int) -> tu
         found = [note for note in found if "--kv-dtype" not in note and "float32" not in note]
     if not shape.mla and tp > heads:
         found.append(
-            f"{tp} ranks share {heads} KV heads: each head is kept {tp // heads} times, and the total grows with it."
+            f"{tp} ranks share {heads} KV heads: each head is kept {tp // heads} times, and the total grows."
         )
     if shape.mla and tp > 1:
         found.append(
@@ -211,8 +212,8 @@ def _warnings(shape: ModelShape, tp: int, kv_dtype: str, dtype_bytes: int) -> tu
     if windowed:
         length = f"{shape.window} tokens" if shape.window else "a length that config.json does not say"
         found.append(
-            f"{len(windowed)} of {len(stored)} attention layers look back over {length}. All are counted at full "
-            "length, which is what a connector without support for the hybrid KV cache manager stores."
+            f"{len(windowed)} of {len(stored)} attention layers look back over {length}. All are counted "
+            "at full length, which is what a connector without support for the hybrid KV cache manager stores."
         )
     linear = sum(x.kind == "linear" for x in shape.layers)
     if linear:

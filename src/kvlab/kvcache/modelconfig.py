@@ -40,7 +40,7 @@ _DTYPE_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: what it keeps, how many KV heads, and elements a head stores for a token (K and V together)."""
+    """One layer: what it keeps, its KV heads, and the elements a head stores for a token, K and V together."""
 
     kind: LayerKind
     kv_heads: int
@@ -80,8 +80,8 @@ def read_model(config: Mapping[str, Any]) -> ModelShape:
     query_heads = _positive(text, "num_attention_heads", "n_head", "n_heads", default=1 if mla else None)
     if _varies_by_layer(text):
         raise KvlabError(
-            f"the layers of this {model_type} model differ in their number of KV heads (block_configs or a list "
-            "of heads); the size cannot be computed from one figure for all layers."
+            f"the layers of this {model_type} model differ in their number of KV heads (block_configs or "
+            "a list of heads); the size cannot be computed from one figure for all layers."
         )
     if mla:
         width = _positive(text, "kv_lora_rank") + _positive(text, "qk_rope_head_dim")
@@ -123,15 +123,15 @@ def _family(model_type: str, outer_type: object) -> str:
     family = families.get(model_type) or families.get(str(outer_type))
     if family is None:
         raise KvlabError(
-            f"model type {model_type!r} is not one whose KV layout kvlab knows. If it stores K and V per head like "
-            "Llama, set model_type to llama in a copy of the config and run again."
+            f"model type {model_type!r} is not one whose KV layout kvlab knows. If it stores K and V per "
+            "head like Llama, set model_type to llama in a copy of the config and run again."
         )
     if family == "no_cache":
         raise KvlabError(f"models of type {model_type!r} keep no KV cache; there is nothing to offload.")
     if family == "encoder_decoder":
         raise KvlabError(
-            f"models of type {model_type!r} have cross-attention, whose cache depends on the encoder's input; "
-            "its size cannot be computed from config.json."
+            f"models of type {model_type!r} have cross-attention, whose cache depends on the encoder's "
+            "input; its size cannot be computed from config.json."
         )
     return family
 
@@ -198,8 +198,8 @@ def _head_size(config: Mapping[str, Any], query_heads: int) -> int:
     hidden = _positive(config, "hidden_size", "n_embd", "d_model")
     if hidden % query_heads:
         raise KvlabError(
-            f"config.json: hidden_size {hidden} is not a multiple of {query_heads} attention heads and there is no "
-            "head_dim."
+            f"config.json: hidden_size {hidden} is not a multiple of {query_heads} attention heads and "
+            "there is no head_dim."
         )
     return hidden // query_heads
 
@@ -211,8 +211,8 @@ def _dtype(outer: Mapping[str, Any], text: Mapping[str, Any], notes: list[str]) 
         quantization.get("kv_cache_scheme") or quantization.get("kv_cache_quant_algo")
     ):
         notes.append(
-            "the checkpoint carries its own KV cache quantisation; whether 'auto' follows it depends on the vLLM "
-            "version. Give --kv-dtype to be sure."
+            "the checkpoint carries its own KV cache quantisation; whether 'auto' follows it depends on "
+            "the vLLM version. Give --kv-dtype to be sure."
         )
     raw = text.get("dtype") or text.get("torch_dtype") or outer.get("dtype") or outer.get("torch_dtype")
     if raw is None:

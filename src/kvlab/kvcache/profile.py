@@ -153,8 +153,8 @@ class ProfileSpec:
             raise KvlabError(f"profile {self.name}: device {self.device!r} is not cpu or cuda.")
         if self.mode == "in-process" and self.device == "cpu":
             raise KvlabError(
-                f"profile {self.name}: LMCache's in-process connector has no CPU path and would serve without a cache; "
-                "use mode mp on a CPU."
+                f"profile {self.name}: LMCache's in-process connector has no CPU path and would serve "
+                "without a cache; use mode mp on a CPU."
             )
         if self.kv_dtype not in ("auto", *DTYPE_BYTES):
             raise KvlabError(
@@ -171,8 +171,8 @@ class ProfileSpec:
             )
         if self.pool_size is not None and self.pool_size < (1 if self.mode == "mp" else 0):
             raise KvlabError(
-                f"profile {self.name}: pool_size is {self.pool_size}; MP mode needs a pool of at least 1 object, "
-                "in-process mode 0 (shared keys) or more."
+                f"profile {self.name}: pool_size is {self.pool_size}; MP mode needs a pool of at least 1 "
+                "object, in-process mode 0 (shared keys) or more."
             )
         if self.engine != "none":
             self._check_object_store()
@@ -201,15 +201,15 @@ class ProfileSpec:
                 raise KvlabError(f"profile {self.name}: the {what} is missing.")
             if not _MODEL_PRINTABLE.fullmatch(value):
                 raise KvlabError(
-                    f"profile {self.name}: the {what} has a space, quote, backslash or unprintable character, "
-                    "which an environment file cannot carry; make another key."
+                    f"profile {self.name}: the {what} has a space, quote, backslash or unprintable "
+                    "character, which an environment file cannot carry; make another key."
                 )
 
     def _check_rdma(self) -> None:
         if not self.rdma_dev_addr_list:
             raise KvlabError(
-                "profile s3-rdma: rdma_dev_addr_list is empty; with it the client quietly uses HTTP. Name the host's "
-                "RDMA addresses."
+                "profile s3-rdma: rdma_dev_addr_list is empty; with it the client quietly uses HTTP. Name "
+                "the host's RDMA addresses."
             )
         for address in self.rdma_dev_addr_list:
             try:

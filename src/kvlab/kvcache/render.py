@@ -1,7 +1,7 @@
 """Renders a serving profile: environment, vLLM's and LMCache's arguments, lmcache.yaml, cufile.json.
 
-Pure: a `ProfileSpec` in, file contents out. This is the one place that knows how each setting is spelt for each
-version. The MP-mode commands are those measured in facts/local_stack.md; the in-process files follow
+Pure: a `ProfileSpec` in, file contents out. This is the one place that knows how each setting is spelt for
+each version. The MP-mode commands are those measured in facts/local_stack.md; the in-process files follow
 facts/kv_bench.md section 4 and facts/stacks.md.
 """
 
@@ -22,7 +22,7 @@ from kvlab.kvcache.versions import release
 
 MIN_POOL = 512
 POOL_REQUESTS = 32
-"""Longest requests that the static pool of MP mode has slots for: a TTFT plan stores that many before it ends."""
+"""Longest requests that the static pool of MP mode has slots for; a TTFT plan stores fewer."""
 GIB = 1024**3
 
 _VLLM_KV_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp8": "fp8"}
@@ -83,8 +83,8 @@ def environment(spec: ProfileSpec) -> dict[str, str]:
     if spec.mode == "in-process":
         env["LMCACHE_CONFIG_FILE"] = f"{spec.directory}/lmcache.yaml"
         if release(spec.vllm) >= (0, 24):
-            # From 0.24 on vLLM picks its second model runner for some models; the in-process connector is proven
-            # with the first only (facts/stacks.md, section 2).
+            # From 0.24 on vLLM picks its second model runner for some models; the in-process connector is
+            # known to work with the first only (facts/stacks.md, section 2).
             env["VLLM_USE_V2_MODEL_RUNNER"] = "0"
     return env | dict(spec.extra_env)
 
@@ -134,8 +134,8 @@ def lmcache_args(spec: ProfileSpec, geometry: Geometry) -> list[str]:
     """Arguments after the Python executable that start LMCache's MP server. No credential is among them."""
     if release(spec.lmcache) < (0, 5):
         raise KvlabError(
-            f"profile {spec.name}: MP mode with LMCache {spec.lmcache} is not known to kvlab; use 0.5 or newer, or "
-            "mode in-process."
+            f"profile {spec.name}: MP mode with LMCache {spec.lmcache} is not known to kvlab; use 0.5 or "
+            "newer, or mode in-process."
         )
     args = ["-m", "lmcache.cli.main", "server", "--host", spec.host, "--port", str(spec.lmcache_port)]
     args += ["--http-host", spec.host, "--http-port", str(spec.lmcache_http_port)]
@@ -178,7 +178,7 @@ def lmcache_yaml(spec: ProfileSpec, geometry: Geometry) -> dict[str, Any]:
         # The default, true, would serve the second pass from DRAM.
         "local_cpu": False,
         "save_unfull_chunk": False,
-        "max_local_cpu_size": _staging_gb(spec, buffer_bytes, device),
+        "max_local_cpu_size": _staging_gb(buffer_bytes, device),
         "nixl_buffer_device": device,
     }
     if device == "cuda" or release(spec.lmcache) < (0, 4, 7):
@@ -291,8 +291,8 @@ def _uses_cufile(spec: ProfileSpec) -> bool:
     return spec.engine == "dell" or (spec.name == "file" and spec.gds)
 
 
-def _staging_gb(spec: ProfileSpec, buffer_bytes: int, device: str) -> float:
-    """LMCache's CPU pool in GiB: one engine step passes through it, and with a CPU buffer the whole request."""
+def _staging_gb(buffer_bytes: int, device: str) -> float:
+    """LMCache's CPU pool in GiB: an engine step passes through it; with a CPU buffer the whole request."""
     need = buffer_bytes if device == "cpu" else buffer_bytes // 4
     return float(max(5, -(-need * 5 // (4 * GIB))))
 
