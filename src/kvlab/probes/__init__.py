@@ -1,1 +1,95 @@
-"""Collectors: they emit JSON and decide nothing. Standard library only at import."""
+"""Collectors: each emits one JSON document of facts and decides nothing (the checks do).
+
+A probe is a function and a program: `python -m kvlab.probes.<name>` reads its job as JSON on stdin and prints
+its facts as JSON on stdout. Every document carries `schema`, `probe` and `simulated` (true, false, or null
+where the probe cannot know). Modules here import only the standard library at their top, since they also run
+in the serving environment, which has neither boto3 nor httpx pinned for kvlab.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+from kvlab.errors import KvlabError
+
+SCHEMA = 1
+
+Facts = dict[str, Any]
+Job = Mapping[str, Any]
+
+
+def document(probe: str, simulated: bool | None, **facts: Any) -> Facts:
+    """Wrap `facts` in the envelope every probe shares."""
+    return {"schema": SCHEMA, "probe": probe, "simulated": simulated, **facts}
+
+
+@contextmanager
+def stdout_for_facts_only() -> Iterator[int]:
+    """Send what libraries print on stdout to stderr; yield a descriptor of the real stdout.
+
+    NIXL and LMCache log to stdout as well, from C++ too, so the swap is on the descriptor.
+    """
+    sys.stdout.flush()
+    real = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield real
+    finally:
+        sys.stdout.flush()
+        os.dup2(real, 1)
+        os.close(real)
+
+
+def main(run: Callable[[Job], Facts]) -> None:
+    """Run a probe as a program: job on stdin, facts on stdout; a mistake is one line on stderr, exit 2."""
+    import json
+
+    with stdout_for_facts_only() as out:
+        try:
+            facts = run(json.loads(sys.stdin.read() or "{}"))
+        except KvlabError as error:
+            print(f"kvlab probe: {error}", file=sys.stderr)
+            raise SystemExit(error.exit_code) from error
+        with os.fdopen(os.dup(out), "w") as stream:
+            json.dump(facts, stream)
+            stream.write("\n")
+
+
+def run_probe(
+    name: str, job: Job, python: str, *, env: Mapping[str, str] | None = None, timeout_s: float = 120
+) -> Facts:
+    """Run probe `name` with another interpreter and return its facts.
+
+    `env` replaces the environment apart from PATH, HOME and PYTHONPATH. A probe that dies raises KvlabError
+    with the end of its stderr, where NIXL and LMCache give their reasons.
+    """
+    import json
+    from pathlib import Path
+
+    source = str(Path(__file__).resolve().parents[2])
+    kept = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "LANG")}
+    try:
+        done = subprocess.run(
+            [python, "-m", f"kvlab.probes.{name}"],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            env={**kept, **(env or {}), "PYTHONPATH": source},
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise KvlabError(f"The probe {name} did not finish within {timeout_s:.0f} s.") from error
+    if done.returncode != 0:
+        tail = "\n".join(done.stderr.strip().splitlines()[-12:])
+        raise KvlabError(f"The probe {name} ended with status {done.returncode}:\n{tail}")
+    facts: Facts = json.loads(done.stdout)
+    return {**facts, "stderr_tail": done.stderr.strip().splitlines()[-20:]}

@@ -1,0 +1,50 @@
+"""Objects of a bucket as boto3 sees them over plain HTTP: the witness that is independent of NIXL.
+
+Job: {"endpoint", "region", "bucket", "secrets_file", "digests": false}. Runs on the controller (needs boto3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from kvlab.objectscale import s3
+from kvlab.probes import Facts, Job, document, main
+
+
+def client(endpoint: str, region: str, secrets_file: str) -> Any:
+    """The S3 client of the lab's user, whose key pair stands in `secrets_file`."""
+    secrets = json.loads(Path(secrets_file).read_text())
+    return s3.client(endpoint, secrets["access_key"], secrets["secret_key"], region)
+
+
+def objects(store: Any, bucket: str) -> list[dict[str, Any]]:
+    """Key and size in bytes of every object, by key."""
+    return [{"key": key, "size": size} for key, size in sorted(s3.keys(store, bucket))]
+
+
+def body(store: Any, bucket: str, key: str) -> bytes:
+    """An object's content."""
+    data: bytes = store.get_object(Bucket=bucket, Key=key)["Body"].read()
+    return data
+
+
+def run(job: Job) -> Facts:
+    """List the bucket; with `digests`, also each object's SHA-256."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    store = client(job["endpoint"], job.get("region", "us-east-1"), job["secrets_file"])
+    try:
+        found = objects(store, job["bucket"])
+        if job.get("digests"):
+            for entry in found:
+                entry["sha256"] = hashlib.sha256(body(store, job["bucket"], entry["key"])).hexdigest()
+    except (BotoCoreError, ClientError) as error:
+        raise s3.explain(error, job["endpoint"]) from error
+    return document("s3_bucket", job.get("simulated"), bucket=job["bucket"], objects=found)
+
+
+if __name__ == "__main__":
+    main(run)
