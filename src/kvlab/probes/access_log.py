@@ -1,6 +1,6 @@
 """The emulated ObjectScale's access log: which path each request's payload took.
 
-Job: {"access_log": PATH, "mark": [inode, byte]|null, "bucket": NAME|null}. `mark` gives the place to start from.
+Job: {"access_log": PATH, "mark": [inode, byte]|null, "bucket": NAME|null}; `mark` is where to start.
 The emulator is a stand-in, so every document made from this log is simulated.
 """
 
@@ -21,15 +21,15 @@ def mark(path: Path) -> Mark:
     try:
         found = path.stat()
     except FileNotFoundError as error:
-        raise KvlabError(f"there is no access log {path}; is the emulated ObjectScale up? Run ./lab up.") from error
+        raise KvlabError(f"there is no access log {path}; run ./lab up.") from error
     return found.st_ino, found.st_size
 
 
 def read(path: Path, since: Mark = START, bucket: str | None = None) -> Facts:
     """Requests logged after `since`, oldest first; with `bucket`, only that bucket's.
 
-    The emulator renames a full log to <name>.1 and begins anew, so a mark may lie in the renamed file. When it
-    lies in neither, requests are lost: KvlabError. A last line without its newline is still being written and
+    The emulator renames a full log to <name>.1 and begins anew, so a mark may lie in the renamed file. When
+    it lies in neither, requests are lost: KvlabError. A last line without its newline is still being written and
     is left out.
     """
     parts = [path]

@@ -102,6 +102,12 @@ def _endpoint_answers(endpoint: str) -> str | None:
     return None
 
 
+def _error_types(bindings: Any) -> tuple[type[Exception], ...]:
+    """NIXL's exceptions: each its own class, with no common base of theirs."""
+    named = (v for name, v in vars(bindings).items() if name.startswith("nixl") and name.endswith("Error"))
+    return tuple(value for value in named if isinstance(value, type) and issubclass(value, Exception))
+
+
 class _Buffer:
     """`size` bytes between two guards, in ordinary host memory (NIXL's DRAM kind)."""
 
@@ -146,11 +152,7 @@ def run(job: Job) -> Facts:
         return document("nixl_roundtrip", simulated, **base, backend_error=None, transfers=[])
 
     _read_secrets(job["secrets_file"])
-    errors = tuple(
-        e
-        for n, e in vars(nixlBind).items()
-        if n.startswith("nixl") and n.endswith("Error") and isinstance(e, type)
-    )
+    errors = _error_types(nixlBind)
     agent = nixl_agent(f"kvlab-{uuid.uuid4().hex[:8]}", nixl_agent_config(backends=[]))
     base["plugin"]["mem_types"] = [str(m) for m in agent.get_plugin_mem_types("OBJ")]
     try:
