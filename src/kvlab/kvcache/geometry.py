@@ -213,7 +213,7 @@ def _warnings(shape: ModelShape, tp: int, kv_dtype: str) -> tuple[str, ...]:
         length = f"{shape.window} tokens" if shape.window else "a length that config.json does not say"
         found.append(
             f"{len(windowed)} of {len(stored)} attention layers look back over {length}. All are counted "
-            "at full length, which is what a connector without support for the hybrid KV cache manager stores."
+            "at full length, as a connector without support for the hybrid KV cache manager stores them."
         )
     linear = sum(x.kind == "linear" for x in shape.layers)
     if linear:

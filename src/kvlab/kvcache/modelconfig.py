@@ -40,7 +40,7 @@ _DTYPE_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: what it keeps, its KV heads, and the elements a head stores for a token, K and V together."""
+    """One layer: what it keeps, KV heads, and elements a head stores for a token, K and V together."""
 
     kind: LayerKind
     kv_heads: int
