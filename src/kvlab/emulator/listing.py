@@ -1,0 +1,183 @@
+"""ListObjects, version 1 and 2: prefix, delimiter, paging and encoding-type."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from kvlab.emulator.call import Call, Reply
+from kvlab.emulator.errors import S3Error
+from kvlab.emulator.index import Bucket, Entry, Index
+from kvlab.emulator.log import iso
+from kvlab.emulator.service import Service
+from kvlab.emulator.xml import Node, document
+
+MAX_KEYS = 1000
+
+
+@dataclass
+class Page:
+    """One page: objects and common prefixes in key order, and the last of either when more follow."""
+
+    entries: list[Entry] = field(default_factory=list)
+    prefixes: list[str] = field(default_factory=list)
+    last: str = ""
+    truncated: bool = False
+
+
+def page(index: Index, bucket: int, *, prefix: str, delimiter: str, after: str | None, limit: int) -> Page:
+    """Up to `limit` objects and common prefixes greater than `after`.
+
+    Keys that share a common prefix are skipped by one index look-up, so a page costs what it shows.
+    """
+    found = Page()
+    if limit == 0:
+        return found
+    beyond = None
+    if after is not None and delimiter and after.startswith(prefix):
+        rest = after[len(prefix) :]
+        if (
+            delimiter in rest
+            and rest.endswith(delimiter)
+            and rest.index(delimiter) == len(rest) - len(delimiter)
+        ):
+            beyond = after  # the marker is a common prefix that the last page has shown
+    while True:
+        again = False
+        for entry in index.scan(bucket, prefix=prefix, after=after, beyond=beyond):
+            if len(found.entries) + len(found.prefixes) >= limit:
+                found.truncated = True
+                return found
+            cut = entry.key.find(delimiter, len(prefix)) if delimiter else -1
+            if cut >= 0:
+                common = entry.key[: cut + len(delimiter)]
+                found.prefixes.append(common)
+                found.last = beyond = common
+                again = True
+                break
+            found.entries.append(entry)
+            found.last = entry.key
+            after = entry.key
+        if not again:
+            return found
+
+
+async def list_objects(service: Service, call: Call) -> Reply:
+    """Version 1: marker and NextMarker."""
+    bucket = service.bucket(call)
+    query = call.query
+    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
+    marker = query.get("marker", "")
+    found = page(
+        service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=marker or None, limit=limit
+    )
+    encode = encoder(query)
+    nodes: list[Node] = [
+        ("Name", bucket.name),
+        ("Prefix", encode(prefix)),
+        ("Marker", encode(marker)),
+        ("MaxKeys", limit),
+        ("IsTruncated", "true" if found.truncated else "false"),
+    ]
+    if found.truncated and delimiter:
+        nodes.append(("NextMarker", encode(found.last)))
+    return Reply(body=document("ListBucketResult", nodes + _tail(found, bucket, query, owner=True)))
+
+
+async def list_objects_v2(service: Service, call: Call) -> Reply:
+    """Version 2: continuation-token and start-after."""
+    bucket = service.bucket(call)
+    query = call.query
+    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
+    after = query.get("start-after", "")
+    token = query.get("continuation-token")
+    found = page(
+        service.index,
+        bucket.id,
+        prefix=prefix,
+        delimiter=delimiter,
+        after=(after if token is None else _untoken(token)) or None,
+        limit=limit,
+    )
+    encode = encoder(query)
+    nodes: list[Node] = [
+        ("Name", bucket.name),
+        ("Prefix", encode(prefix)),
+        ("MaxKeys", limit),
+        ("KeyCount", len(found.entries) + len(found.prefixes)),
+        ("IsTruncated", "true" if found.truncated else "false"),
+    ]
+    if token is not None:
+        nodes.append(("ContinuationToken", token))
+    if after:
+        nodes.append(("StartAfter", encode(after)))
+    if found.truncated:
+        nodes.append(("NextContinuationToken", _token(found.last)))
+    owner = query.get("fetch-owner") == "true"
+    return Reply(body=document("ListBucketResult", nodes + _tail(found, bucket, query, owner=owner)))
+
+
+def _tail(found: Page, bucket: Bucket, query: dict[str, str], *, owner: bool) -> list[Node]:
+    encode = encoder(query)
+    nodes: list[Node] = []
+    if query.get("delimiter"):
+        nodes.append(("Delimiter", encode(query["delimiter"])))
+    if "encoding-type" in query:
+        nodes.append(("EncodingType", "url"))
+    for entry in found.entries:
+        contents: list[Node] = [
+            ("Key", encode(entry.key)),
+            ("LastModified", iso(entry.modified)),
+            ("ETag", f'"{entry.etag}"'),
+            ("Size", entry.size),
+        ]
+        if owner:
+            contents.append(("Owner", [("ID", bucket.owner), ("DisplayName", bucket.owner)]))
+        contents.append(("StorageClass", "STANDARD"))
+        nodes.append(("Contents", contents))
+    nodes += [("CommonPrefixes", [("Prefix", encode(p))]) for p in found.prefixes]
+    return nodes
+
+
+def encoder(query: dict[str, str]) -> Callable[[str], str]:
+    """What encoding-type makes of a key."""
+    kind = query.get("encoding-type")
+    if kind not in (None, "url"):
+        raise S3Error(
+            "InvalidArgument", "Invalid Encoding Method specified in Request", ArgumentName="encoding-type"
+        )
+    return _url if kind else str
+
+
+def _url(key: str) -> str:
+    return quote(key, safe="/-_.*~")
+
+
+def max_keys(query: dict[str, str], name: str = "max-keys") -> int:
+    """The page size asked for, at most 1,000."""
+    text = query.get(name, "")
+    if not text:
+        return MAX_KEYS
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < 1 << 31:
+        raise S3Error(
+            "InvalidArgument", f"Provided {name} not an integer or within integer range", ArgumentName=name
+        )
+    return min(value, MAX_KEYS)
+
+
+def _token(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode()).decode()
+
+
+def _untoken(token: str) -> str:
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        raise S3Error("InvalidArgument", "The continuation token provided is incorrect") from None

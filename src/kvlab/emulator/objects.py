@@ -1,0 +1,168 @@
+"""Operations on single objects: put, get, head, delete, and deleting many."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+from kvlab.emulator import onesided
+from kvlab.emulator.call import Call, FileSlice, Reply
+from kvlab.emulator.conditions import check_read, check_write, parse_range
+from kvlab.emulator.errors import S3Error
+from kvlab.emulator.index import Bucket, Entry, Meta
+from kvlab.emulator.service import Service
+from kvlab.emulator.xml import MAX_DOCUMENT, document, malformed, parse, text
+
+MAX_USER_METADATA = 2048  # bytes of names and values together, as on AWS; ECS allows more
+MAX_DELETE = 1000
+_KEPT = (
+    "Content-Type",
+    "Cache-Control",
+    "Content-Disposition",
+    "Content-Encoding",
+    "Content-Language",
+    "Expires",
+    "x-emc-retention-period",
+    "x-emc-retention-policy",
+)
+OVERRIDES = {
+    "response-content-type": "Content-Type",
+    "response-cache-control": "Cache-Control",
+    "response-content-disposition": "Content-Disposition",
+    "response-content-encoding": "Content-Encoding",
+    "response-content-language": "Content-Language",
+    "response-expires": "Expires",
+}
+
+
+def meta_from(call: Call) -> Meta:
+    """What the request says about its object: the headers to give back, and x-amz-meta-*."""
+    headers = {name: call.header(name) for name in _KEPT if name in call.request.headers}
+    if "Content-Encoding" in headers:
+        codings = [c.strip() for c in headers.pop("Content-Encoding").split(",")]
+        kept = ",".join(c for c in codings if c and c.lower() != "aws-chunked")
+        if kept:
+            headers["Content-Encoding"] = kept
+    user: dict[str, str] = {}
+    for name, value in call.request.headers.items():
+        if name.lower().startswith("x-amz-meta-"):
+            user[name.lower()[11:]] = value
+    if (
+        sum(len(n.encode()) + len(v.encode("utf-8", "surrogateescape")) for n, v in user.items())
+        > MAX_USER_METADATA
+    ):
+        raise S3Error("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size.")
+    return Meta(headers, user)
+
+
+def entry_headers(entry: Entry) -> dict[str, str]:
+    """The reply headers that describe an object, without its length."""
+    headers = {
+        "ETag": f'"{entry.etag}"',
+        "Last-Modified": formatdate(int(entry.modified), usegmt=True),
+        "Accept-Ranges": "bytes",
+        "Content-Type": "binary/octet-stream",
+    }
+    headers.update(entry.meta.headers)
+    headers.update({f"x-amz-meta-{name}": value for name, value in entry.meta.user.items()})
+    return headers
+
+
+async def put_object(service: Service, call: Call) -> Reply:
+    """Store the body, or with a descriptor the client's memory, as the object; all of it or nothing."""
+    bucket = service.bucket(call)
+    meta = meta_from(call)
+    check_write(call, service.index.get(bucket.id, call.key))
+    if call.rdma_requested and service.dialect.rdma:
+        return await onesided.put(service, call, bucket, meta)
+    incoming = service.store.incoming()
+    try:
+        received = await service.receive(call, incoming)
+        headers = {"ETag": f'"{received.md5}"'}
+        if received.checksum:
+            headers[received.checksum[0]] = received.checksum[1]
+        await service.commit(call, bucket, incoming, received.size, received.md5, meta)
+    finally:
+        incoming.discard()
+    return Reply(headers=headers)
+
+
+async def get_object(service: Service, call: Call) -> Reply:
+    """The object or a range of it, in the body or, with a descriptor, in the client's memory."""
+    bucket = service.bucket(call)
+    entry = service.entry(bucket, call.key)
+    check_read(call, entry)
+    headers, status, offset, length = _extent(call, entry)
+    if call.rdma_requested and service.dialect.rdma:
+        return await onesided.get(service, call, entry, headers, offset, length)
+    fd = service.store.open(entry)
+    return Reply(status, headers, FileSlice(fd, offset, length))
+
+
+async def head_object(service: Service, call: Call) -> Reply:
+    bucket = service.bucket(call)
+    entry = service.entry(bucket, call.key)
+    check_read(call, entry)
+    headers, status, _offset, length = _extent(call, entry)
+    headers["Content-Length"] = str(length)
+    return Reply(status, headers)
+
+
+def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
+    """(headers, status, offset, length) of what a GET or HEAD asks for."""
+    headers = entry_headers(entry)
+    for name, header in OVERRIDES.items():
+        if name in call.query:
+            headers[header] = call.query[name]
+    wanted = parse_range(call.header("Range"), entry.size) if "Range" in call.request.headers else None
+    if wanted is None:
+        return headers, 200, 0, entry.size
+    offset, length = wanted
+    headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{entry.size}"
+    return headers, 206, offset, length
+
+
+async def delete_object(service: Service, call: Call) -> Reply:
+    """Forget the object; 204 also when there was none."""
+    _delete(service, service.bucket(call), call.key)
+    return Reply(204)
+
+
+def _delete(service: Service, bucket: Bucket, key: str) -> None:
+    entry = service.index.get(bucket.id, key)
+    if entry:
+        service.index.delete(bucket.id, key)
+        service.drop(entry.file, entry.size)
+
+
+async def delete_objects(service: Service, call: Call) -> Reply:
+    """Delete up to 1,000 keys named in the body. ObjectScale insists on Content-MD5 here."""
+    bucket = service.bucket(call)
+    require_md5(service, call)
+    root = parse(await service.document(call, MAX_DOCUMENT), "Delete")
+    wanted = root.findall("Object")
+    if not 1 <= len(wanted) <= MAX_DELETE:
+        raise malformed()
+    quiet = text(root, "Quiet", "false").strip().lower() == "true"
+    results: list[tuple[str, list[tuple[str, str]]]] = []
+    for node in wanted:
+        key = text(node, "Key")
+        if not key:
+            raise malformed()
+        if text(node, "VersionId", "null") not in ("null", ""):
+            results.append(
+                (
+                    "Error",
+                    [("Key", key), ("Code", "NotImplemented"), ("Message", "Versions are not supported.")],
+                )
+            )
+            continue
+        _delete(service, bucket, key)
+        if not quiet:
+            results.append(("Deleted", [("Key", key)]))
+    return Reply(body=document("DeleteResult", results))
+
+
+def require_md5(service: Service, call: Call) -> None:
+    """ECS wants Content-MD5 on documents that new SDKs send with a CRC instead."""
+    if service.dialect.require_content_md5 and "Content-MD5" not in call.request.headers:
+        raise S3Error("InvalidRequest", "Missing required header for this request: Content-MD5")

@@ -1,0 +1,98 @@
+"""Which operation a request is. What S3 has and this emulator has not is named here, so it is refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kvlab.emulator import buckets, listing, objects
+from kvlab.emulator.call import Call, Reply
+from kvlab.emulator.errors import S3Error
+from kvlab.emulator.service import Service
+
+Handler = Callable[[Service, Call], Awaitable[Reply]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """An operation: its name, what serves it, and the query parameters it understands."""
+
+    op: str
+    handler: Handler
+    query: frozenset[str] = frozenset()
+
+
+_LIST = ("prefix", "delimiter", "max-keys", "encoding-type", "fetch-owner")
+
+
+def _route(op: str, handler: Handler, *query: str) -> Route:
+    return Route(op, handler, frozenset((*query, "x-id")))
+
+
+LIST_BUCKETS = _route("ListBuckets", buckets.list_buckets)
+# (method, level, sub-resource); "" is the plain request. Level: "bucket" or "object".
+ROUTES: dict[tuple[str, str, str], Route] = {
+    ("PUT", "bucket", ""): _route("CreateBucket", buckets.create_bucket),
+    ("HEAD", "bucket", ""): _route("HeadBucket", buckets.head_bucket),
+    ("DELETE", "bucket", ""): _route("DeleteBucket", buckets.delete_bucket),
+    ("GET", "bucket", ""): _route("ListObjects", listing.list_objects, *_LIST, "marker"),
+    ("GET", "bucket", "list-type"): _route(
+        "ListObjectsV2", listing.list_objects_v2, *_LIST, "list-type", "continuation-token", "start-after"
+    ),
+    ("GET", "bucket", "location"): _route("GetBucketLocation", buckets.bucket_location, "location"),
+    ("POST", "bucket", "delete"): _route("DeleteObjects", objects.delete_objects, "delete"),
+    ("PUT", "object", ""): _route("PutObject", objects.put_object),
+    ("GET", "object", ""): _route("GetObject", objects.get_object, *objects.OVERRIDES),
+    ("HEAD", "object", ""): _route("HeadObject", objects.head_object, *objects.OVERRIDES),
+    ("DELETE", "object", ""): _route("DeleteObject", objects.delete_object),
+}
+_SUBRESOURCES = {sub for _, _, sub in ROUTES if sub}
+_ALLOWED_VALUES = {"x-amz-acl": "private", "x-amz-storage-class": "STANDARD"}
+_REFUSED = (
+    "x-amz-grant-",
+    "x-amz-object-lock-",
+    "x-amz-server-side-encryption",
+    "x-amz-copy-source-server-side-encryption",
+    "x-amz-tagging",
+    "x-amz-website-redirect-location",
+    "x-amz-expected-bucket-owner",
+    "x-amz-source-expected-bucket-owner",
+    "x-amz-write-offset-bytes",
+    "x-amz-mfa",
+    "x-amz-bucket-object-lock-enabled",
+    "x-amz-object-ownership",
+    "x-amz-request-payer",
+)
+
+
+def find(call: Call) -> Route:
+    """The operation of the request, or NotImplemented with what is not understood; MethodNotAllowed for odd methods."""
+    if not call.bucket:
+        if call.method != "GET":
+            raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")
+        return LIST_BUCKETS
+    level = "object" if call.key else "bucket"
+    sub = next((name for name in call.query if name in _SUBRESOURCES), "")
+    route = ROUTES.get((call.method, level, sub))
+    if route is None:
+        if sub or call.query or call.method == "POST":
+            raise S3Error(
+                "NotImplemented", "A header or query you provided implies functionality not implemented."
+            )
+        raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")
+    return route
+
+
+def refuse_unknown(call: Call, route: Route) -> None:
+    """NotImplemented for any query parameter or header that would change the meaning of the request."""
+    unknown = [name for name in call.query if name not in route.query]
+    for name, value in call.request.headers.items():
+        lower = name.lower()
+        if lower.startswith(_REFUSED) or (lower in _ALLOWED_VALUES and value != _ALLOWED_VALUES[lower]):
+            unknown.append(lower)
+    if unknown:
+        raise S3Error(
+            "NotImplemented",
+            "A header or query you provided implies functionality that is not implemented.",
+            Header=",".join(sorted(unknown)),
+        )

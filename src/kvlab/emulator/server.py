@@ -1,0 +1,112 @@
+"""Runs an emulator: opens the state folder, binds the ports, serves until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from kvlab.emulator.app import Front
+from kvlab.emulator.dialect import DIALECTS
+from kvlab.emulator.log import AccessLog
+from kvlab.emulator.service import Service
+from kvlab.emulator.store import Store
+from kvlab.emulator.users import UserStore, load_users
+from kvlab.errors import KvlabError
+
+_READ_BUFFER = 1 << 20  # bytes aiohttp holds of a body before it stops reading the socket
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `kvlab emulator` is told. A port of 0 switches that interface off."""
+
+    state: Path
+    users: Path | None = None
+    address: str = "127.0.0.1"
+    s3_port: int = 9020
+    tls_port: int = 0
+    metrics_port: int = 0
+    admin_port: int = 0
+    access_log: Path | None = None
+    dialect: str = "objectscale"
+    fsync: bool = False
+    rdma: bool = True
+
+
+async def serve(options: Options, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or SIGINT. `ready` gets one line once requests are answered. KvlabError for bad options."""
+    users = UserStore(load_users(options.users) if options.users else [])
+    dialect = DIALECTS[options.dialect]
+    store = Store(options.state, utf16_order=dialect.utf16_order, fsync=options.fsync)
+    service = Service(store, users, dialect, rdma=options.rdma and dialect.rdma, fsync=options.fsync)
+    log = AccessLog(options.access_log or options.state / "access.log")
+    front = Front(service, log)
+    runner = web.ServerRunner(
+        web.Server(
+            front.handle,
+            access_log=None,
+            auto_decompress=False,
+            read_bufsize=_READ_BUFFER,
+            lingering_time=5.0,
+        ),
+        shutdown_timeout=5.0,
+    )
+    await runner.setup()
+    try:
+        await _listen(runner, options.address, options.s3_port)
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        if options.users:
+            path = options.users
+            loop.add_signal_handler(signal.SIGHUP, lambda: _reload(users, path, ready))
+        ready(f"kvlab emulator ({dialect.name}, simulated): S3 on http://{options.address}:{options.s3_port}")
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+        service.close()
+        log.close()
+
+
+async def _listen(
+    runner: web.ServerRunner, address: str, port: int, context: ssl.SSLContext | None = None
+) -> None:
+    try:
+        await web.TCPSite(runner, address, port, ssl_context=context, backlog=512).start()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise KvlabError(
+                f"port {port} on {address} is in use by {holder(port)}; stop it or choose another port"
+            ) from None
+        raise KvlabError(f"cannot listen on {address}:{port} ({error.strerror})") from None
+
+
+def holder(port: int) -> str:
+    """The process that listens on the port, in words."""
+    import psutil  # type: ignore[import-untyped]
+
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            try:
+                process = psutil.Process(connection.pid)
+                return f"process {process.pid} ({' '.join(process.cmdline())[:80] or process.name()})"
+            except psutil.Error:
+                return f"process {connection.pid}"
+    return "a process that this user may not see"
+
+
+def _reload(users: UserStore, path: Path, say: Callable[[str], None]) -> None:
+    """SIGHUP: take the users file again; a bad file leaves the users as they are."""
+    try:
+        users.replace_all(load_users(path))
+        say(f"users read again from {path}")
+    except KvlabError as error:
+        say(f"users unchanged: {error}")
