@@ -9,7 +9,7 @@ struct Note {
     char text[12];
 };
 
-__attribute__((section(".note.kvlab"), used, aligned(4))) const Note kNote = {
-    {sizeof("kvlab"), sizeof("simulated"), 1}, "kvlab", "simulated"};
+__attribute__((section(".note.kvlab"), used, aligned(4)))
+const Note kNote = {{sizeof("kvlab"), sizeof("simulated"), 1}, "kvlab", "simulated"};
 
 }  // namespace

@@ -12,10 +12,13 @@
 #include <cstring>
 #include <new>
 
+#include "log.h"
+
 namespace kvlab {
 namespace {
 
-constexpr int kDrainSeconds = 30;
+// An endpoint that was stopped in the middle of a transfer must not hold up its client for ever.
+constexpr int kSettleSeconds = 30;
 constexpr size_t kDescriptorChars = 81;
 
 // What a callback's handle points to.
@@ -23,9 +26,9 @@ struct Operation {
     void *ctx;
 };
 
-std::string describe(const Config &config, const Range &range, uint32_t rkey, uint16_t port) {
+std::string describe(const Config &config, uint16_t port, const Range &range, uint32_t rkey) {
     char gid[33];
-    for (int i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config.gid[i]);
+    for (int i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config.address.gid[i]);
     char text[kDescriptorChars + 1];
     snprintf(text, sizeof(text), "%016" PRIx64 ":%08" PRIx32 ":%08" PRIx32 ":%04x:%06x:1:%s", range.addr,
              static_cast<uint32_t>(range.size), rkey, port, static_cast<unsigned>(getpid()) & 0xffffff, gid);
@@ -38,10 +41,8 @@ bool isMapped(const Range &range) {
     constexpr uint64_t kPages = 4096;
     unsigned char resident[kPages];
     const uint64_t end = range.addr + range.size;
-    for (uint64_t at = range.addr / page * page; at < end; at += kPages * page) {
-        const uint64_t bytes = std::min(end - at, kPages * page);
-        if (mincore(reinterpret_cast<void *>(at), bytes, resident) != 0) return false;
-    }
+    for (uint64_t at = range.addr / page * page; at < end; at += kPages * page)
+        if (mincore(reinterpret_cast<void *>(at), std::min(end - at, kPages * page), resident) != 0) return false;
     return true;
 }
 
@@ -54,45 +55,70 @@ Runtime &Runtime::get() {
 }
 
 Runtime::Runtime() {
-    pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); },
-                   [] {
-                       // The child starts from nothing. Its copy of the parent's state is left as it is.
-                       Runtime &r = get();
-                       r.table_.forget();
-                       new (&r.mutex_) std::mutex;
-                       r.clients_.clear();
-                   });
+    static Runtime *self;
+    self = this;
+    pthread_atfork(
+        [] {
+            self->mutex_.lock();
+            self->nic_.beforeFork();
+        },
+        [] {
+            self->nic_.afterForkInParent();
+            self->mutex_.unlock();
+        },
+        [] {
+            // The child starts from nothing, as it would with a real NIC. It never uses the parent's table.
+            self->nic_.afterForkInChild();
+            self->table_.forget();
+            self->clients_.clear();
+            self->port_ = 0;
+            new (&self->mutex_) std::mutex;
+        });
 }
 
 void Runtime::shutDown() {
+    nic_.stop();
     std::lock_guard<std::mutex> lock(mutex_);
     table_.remove();
 }
 
-bool Runtime::openTable(const Config &config) {
+bool Runtime::openLocal() {
     if (table_.isOpen()) return true;
-    // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise. Where
-    // there is no Yama the call fails and is not needed.
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-    TableHeader header{};
-    memcpy(header.magic, kTableMagic, sizeof(header.magic));
-    header.slots = kTableSlots;
-    header.pid = static_cast<uint32_t>(getpid());
-    header.dc_key = config.dc_key;
-    memcpy(header.gid, config.gid, sizeof(header.gid));
-    std::string error;
-    if (table_.open(header, error)) return true;
-    fprintf(stderr, "libcuobjclient (simulated): %s\n", error.c_str());
-    return false;
+    config_ = loadConfig();
+    openLog(config_.log_directory, config_.log_level);
+    std::string error = config_.problem;
+    if (error.empty() && config_.tcp) port_ = nic_.start(config_.address, config_.dc_key, error);
+    if (error.empty()) {
+        // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise.
+        // Where there is no Yama the call fails and is not needed.
+        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+        TableHeader header{};
+        memcpy(header.magic, kTableMagic, sizeof(header.magic));
+        header.slots = kTableSlots;
+        header.pid = static_cast<uint32_t>(getpid());
+        header.dc_key = config_.dc_key;
+        header.port = port_;
+        memcpy(header.gid, config_.address.gid, sizeof(header.gid));
+        if (!table_.open(header, error)) nic_.stop();
+    }
+    if (!error.empty()) {
+        log(Level::kError, "not connected: %s", error.c_str());
+        return false;
+    }
+    log(Level::kInfo, "connected at %s, tcp port %u, configuration %s", config_.address.text.c_str(), port_,
+        config_.path.c_str());
+    return true;
 }
 
 void Runtime::connect(const void *key, const CUObjIOOps &ops, int proto) {
     auto client = std::make_shared<Client>();
     client->ops = ops;
-    client->config = loadConfig();
     std::lock_guard<std::mutex> lock(mutex_);
-    if (proto != CUOBJ_PROTO_RDMA_DC_V1) client->config.connected = false;
-    if (client->config.connected) client->config.connected = openTable(client->config);
+    client->connected = openLocal();
+    if (proto != CUOBJ_PROTO_RDMA_DC_V1) {
+        log(Level::kError, "not connected: protocol %d is unknown", proto);
+        client->connected = false;
+    }
     clients_[key] = client;
 }
 
@@ -104,12 +130,16 @@ std::shared_ptr<Client> Runtime::find(const void *key) {
 bool Runtime::isConnected(const void *key) {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto client = find(key);
-    return client && client->config.connected;
+    return client && client->connected;
 }
 
-void Runtime::withdraw(uint32_t rkey) {
-    if (!table_.drain(rkey, kDrainSeconds))
-        fprintf(stderr, "libcuobjclient (simulated): an endpoint stayed in a transfer under rkey %08x\n", rkey);
+void Runtime::settle(uint32_t rkey) {
+    nic_.drop(rkey);
+    if (!table_.drain(rkey, kSettleSeconds)) {
+        // The slot is not used again, so the endpoint can at worst finish what it was doing.
+        log(Level::kError, "an endpoint stays in a transfer under the withdrawn rkey %08x", rkey);
+        return;
+    }
     std::lock_guard<std::mutex> lock(mutex_);
     table_.release(rkey);
 }
@@ -119,72 +149,87 @@ void Runtime::disconnect(const void *key) {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         client = find(key);
-        clients_.erase(key);
         if (!client) return;
+        clients_.erase(key);
         for (const auto &[addr, registration] : client->registrations) table_.withdraw(registration.rkey);
     }
-    for (const auto &[addr, registration] : client->registrations) withdraw(registration.rkey);
+    for (const auto &[addr, registration] : client->registrations) settle(registration.rkey);
 }
 
-bool Runtime::registerMemory(const void *key, uint64_t addr, uint64_t size) {
-    if (addr == 0 || size == 0 || size > kMaxRegistration || addr + size < addr) return false;
-    if (!isMapped({addr, size})) return false;
+bool Runtime::registerMemory(const void *key, Range range) {
+    const auto refuse = [&](const char *why) {
+        log(Level::kError, "cannot register %" PRIu64 " bytes at %#" PRIx64 ": %s", range.size, range.addr, why);
+        return false;
+    };
+    if (range.addr == 0 || range.size == 0) return refuse("there is no memory");
+    if (range.size > kMaxRegistration) return refuse("more than 4 GiB less 64 KiB");
+    if (range.addr + range.size < range.addr || !isMapped(range)) return refuse("not all of it is mapped");
     std::lock_guard<std::mutex> lock(mutex_);
     const auto client = find(key);
-    if (!client || !client->config.connected || client->registrations.count(addr) != 0) return false;
-    const auto rkey = table_.publish(addr, size);
-    if (!rkey) return false;
-    client->registrations[addr] = {{addr, size}, *rkey};
+    if (!client || !client->connected) return refuse("the client is not connected");
+    if (client->registrations.count(range.addr) != 0) return refuse("already registered");
+    const auto rkey = table_.publish(range.addr, range.size);
+    if (!rkey) return refuse("the table is full");
+    client->registrations[range.addr] = {range, *rkey};
+    log(Level::kDebug, "registered %" PRIu64 " bytes at %#" PRIx64 ", rkey %08x", range.size, range.addr, *rkey);
     return true;
 }
 
 bool Runtime::unregisterMemory(const void *key, uint64_t addr) {
-    uint32_t rkey;
+    uint32_t rkey = 0;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         const auto client = find(key);
-        if (!client) return false;
-        const auto it = client->registrations.find(addr);
-        if (it == client->registrations.end()) return false;
-        rkey = it->second.rkey;
-        table_.withdraw(rkey);
-        client->registrations.erase(it);
+        if (client && client->registrations.count(addr) != 0) {
+            rkey = client->registrations[addr].rkey;
+            client->registrations.erase(addr);
+            table_.withdraw(rkey);
+        }
     }
-    withdraw(rkey);
+    if (rkey == 0) {
+        log(Level::kError, "cannot unregister %#" PRIx64 ": no registration starts there", addr);
+        return false;
+    }
+    settle(rkey);
+    log(Level::kDebug, "unregistered %#" PRIx64 ", rkey %08x", addr, rkey);
     return true;
 }
 
 ssize_t Runtime::operate(const void *key, bool is_get, void *ctx, void *ptr, size_t size, loff_t offset) {
     const Range range{reinterpret_cast<uint64_t>(ptr), size};
-    if (ptr == nullptr || size == 0 || size > kMaxRegistration) return -EINVAL;
+    const char *const verb = is_get ? "get" : "put";
+    const auto refuse = [&](int error, const char *why) {
+        log(Level::kError, "%s of %zu bytes at %p refused: %s", verb, size, ptr, why);
+        return ssize_t{-error};
+    };
+    if (ptr == nullptr || size == 0 || size > kMaxRegistration) return refuse(EINVAL, "not a range of memory");
     std::shared_ptr<Client> client;
     std::string text;
-    std::multimap<uint64_t, Range>::iterator mark;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         client = find(key);
-        if (!client || !client->config.connected) return -ENOTCONN;
-        const Registration *registration = nullptr;
-        for (const auto &[addr, candidate] : client->registrations)
-            if (candidate.range.holds(range.addr, range.size)) registration = &candidate;
-        if (registration == nullptr) return -EFAULT;
-        for (const auto &[addr, other] : client->busy)
-            if (other.overlaps(range)) return -EBUSY;
-        text = describe(client->config, range, registration->rkey, 0);
-        mark = client->busy.emplace(range.addr, range);
+        if (!client || !client->connected) return refuse(ENOTCONN, "the client is not connected");
+        if (is_get ? client->ops.get == nullptr : client->ops.put == nullptr) return refuse(ENOSYS, "no callback");
+        const auto &all = client->registrations;
+        const auto found =
+            std::find_if(all.begin(), all.end(), [&](const auto &r) { return r.second.range.holds(range); });
+        if (found == all.end()) return refuse(EFAULT, "the memory is not registered");
+        if (std::any_of(client->busy.begin(), client->busy.end(), [&](const Range &r) { return r.overlaps(range); }))
+            return refuse(EBUSY, "another operation uses the buffer");
+        client->busy.push_back(range);
+        text = describe(config_, port_, range, found->second.rkey);
     }
+    log(Level::kTrace, "%s %s", verb, text.c_str());
     const Operation operation{ctx};
     const cufileRDMAInfo_t info{1, static_cast<int>(text.size() + 1), text.c_str()};
-    ssize_t result = -EINVAL;
-    if (is_get && client->ops.get != nullptr)
-        result = client->ops.get(&operation, static_cast<char *>(ptr), size, offset, &info);
-    else if (!is_get && client->ops.put != nullptr)
-        result = client->ops.put(&operation, static_cast<const char *>(ptr), size, offset, &info);
+    const ssize_t result = is_get ? client->ops.get(&operation, static_cast<char *>(ptr), size, offset, &info)
+                                  : client->ops.put(&operation, static_cast<const char *>(ptr), size, offset, &info);
     std::lock_guard<std::mutex> lock(mutex_);
-    client->busy.erase(mark);
+    const auto same = [&](const Range &r) { return r.addr == range.addr && r.size == range.size; };
+    client->busy.erase(std::find_if(client->busy.begin(), client->busy.end(), same));
     return result;
 }
 
-void *contextOf(const void *handle) { return static_cast<const Operation *>(handle)->ctx; }
+void *Runtime::contextOf(const void *handle) { return static_cast<const Operation *>(handle)->ctx; }
 
 }  // namespace kvlab

@@ -1,27 +1,26 @@
 // Everything the library knows, one per process. cuobjclient.cpp is only a thin skin over this.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
-#include <string>
+#include <vector>
 
 #include "config.h"
 #include "cuobjclient.h"
+#include "nic.h"
 #include "table.h"
 
 namespace kvlab {
 
-// NVIDIA's limit for one registration.
+// NVIDIA's limit for one registration: 4 GiB less 64 KiB.
 constexpr uint64_t kMaxRegistration = (uint64_t{4} << 30) - (uint64_t{64} << 10);
 
 struct Range {
     uint64_t addr;
     uint64_t size;
-    bool holds(uint64_t a, uint64_t n) const { return a >= addr && n <= size && a - addr <= size - n; }
+    bool holds(const Range &o) const { return o.addr >= addr && o.size <= size && o.addr - addr <= size - o.size; }
     bool overlaps(const Range &o) const { return addr < o.addr + o.size && o.addr < addr + size; }
 };
 
@@ -31,34 +30,42 @@ struct Registration {
 };
 
 struct Client {
-    CUObjIOOps ops;
-    Config config;
+    CUObjIOOps ops{};
+    bool connected = false;
     std::map<uint64_t, Registration> registrations;  // by start address
-    std::multimap<uint64_t, Range> busy;             // operations whose callback is running
+    std::vector<Range> busy;                         // operations whose callback is running
 };
 
 class Runtime {
 public:
     static Runtime &get();
 
-    // Leaves no file behind. Later calls, from statics destroyed after this library's, still find their state.
-    void shutDown();
     void connect(const void *key, const CUObjIOOps &ops, int proto);
     void disconnect(const void *key);
     bool isConnected(const void *key);
-    bool registerMemory(const void *key, uint64_t addr, uint64_t size);
+    bool registerMemory(const void *key, Range range);
     bool unregisterMemory(const void *key, uint64_t addr);
+    // What the callback returned, or a negative errno when it was not called.
     ssize_t operate(const void *key, bool is_get, void *ctx, void *ptr, size_t size, loff_t offset);
+    static void *contextOf(const void *handle);
+    // Leaves no file and no thread behind. Later calls, from statics destroyed after this library's, still find
+    // their state.
+    void shutDown();
 
 private:
     Runtime();
     std::shared_ptr<Client> find(const void *key);
-    void withdraw(uint32_t rkey);
-    bool openTable(const Config &config);
+    bool openLocal();
+    // Waits until nobody is inside a transfer under a key that was withdrawn.
+    void settle(uint32_t rkey);
 
+    // Guards all but what nic_ guards itself. Not held while a callback runs or while settle waits.
     std::mutex mutex_;
     std::map<const void *, std::shared_ptr<Client>> clients_;
+    Config config_;
+    uint16_t port_ = 0;
     Table table_;
+    Nic nic_{table_};
 };
 
 }  // namespace kvlab

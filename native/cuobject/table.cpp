@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,13 +19,11 @@ constexpr char kPrefix[] = "kvlab-cuobj-";
 constexpr size_t kTableBytes = kHeaderBytes + size_t{kTableSlots} * sizeof(TableSlot);
 constexpr off_t kLifeByte = 0;
 
-off_t slotByte(uint32_t rkey) {
-    return static_cast<off_t>(kHeaderBytes + (rkey % kTableSlots) * sizeof(TableSlot));
-}
+off_t slotByte(uint32_t rkey) { return static_cast<off_t>(kHeaderBytes + (rkey % kTableSlots) * sizeof(TableSlot)); }
 
 // Open-file-description locks: the kernel drops them with the holder, so nothing stays locked after a crash.
 bool lockByte(int fd, short type, off_t byte) {
-    struct flock lock {};
+    struct flock lock{};
     lock.l_type = type;
     lock.l_whence = SEEK_SET;
     lock.l_start = byte;
@@ -38,7 +37,7 @@ bool isStale(int fd) { return lockByte(fd, F_WRLCK, kLifeByte); }
 void unlinkIfStale(const std::string &path) {
     int fd = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return;
-    struct stat here {}, there {};
+    struct stat here{}, there{};
     if (isStale(fd) && fstat(fd, &here) == 0 && lstat(path.c_str(), &there) == 0 && here.st_ino == there.st_ino)
         unlink(path.c_str());
     close(fd);
@@ -74,6 +73,9 @@ bool Table::open(const TableHeader &header, std::string &error) {
     void *map = mmap(nullptr, kTableBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED) return fail("cannot map");
     memcpy(map, &header, sizeof(header));
+    // Keys are not to be guessed, nor to be those of an earlier process with this pid.
+    uint16_t random = 0;
+    if (getrandom(&random, sizeof(random), 0) == sizeof(random)) first_generation_ = random;
     const std::string self = "/proc/self/fd/" + std::to_string(fd);
     if (!lockByte(fd, F_WRLCK, kLifeByte) ||
         linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
@@ -108,12 +110,21 @@ std::optional<uint32_t> Table::publish(uint64_t addr, uint64_t size) {
         return std::nullopt;
     }
     TableSlot &slot = slots_[index];
+    if (slot.generation == 0) slot.generation = first_generation_;
     slot.generation = slot.generation % 0xffff + 1;  // never 0, so no key is 0
     slot.addr = addr;
     slot.size = size;
     const uint32_t rkey = slot.generation << 16 | index;
     __atomic_store_n(&slot.rkey, rkey, __ATOMIC_RELEASE);
     return rkey;
+}
+
+bool Table::lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size) const {
+    const TableSlot &slot = slots_[rkey % kTableSlots];
+    if (rkey == 0 || __atomic_load_n(&slot.rkey, __ATOMIC_ACQUIRE) != rkey) return false;
+    addr = slot.addr;
+    size = slot.size;
+    return true;
 }
 
 void Table::withdraw(uint32_t rkey) { __atomic_store_n(&slots_[rkey % kTableSlots].rkey, 0, __ATOMIC_SEQ_CST); }

@@ -43,6 +43,8 @@ public:
     void remove();
 
     std::optional<uint32_t> publish(uint64_t addr, uint64_t size);
+    // The range that a live key allows.
+    bool lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size) const;
     // The key is dead for every access that starts after this.
     void withdraw(uint32_t rkey);
     // Waits until no endpoint is inside a transfer under that key. False when one stayed inside for `seconds`.
@@ -55,7 +57,8 @@ private:
     int fd_ = -1;
     char *base_ = nullptr;
     TableSlot *slots_ = nullptr;
-    uint32_t unused_ = 0;       // slots from here on were never used
+    uint32_t first_generation_ = 1;
+    uint32_t unused_ = 0;        // slots from here on were never used
     std::deque<uint32_t> free_;  // oldest first, so that a key comes round as late as possible
 };
 

@@ -11,7 +11,7 @@ import os
 import socket
 from typing import Literal
 
-from kvlab.emulator import rdma_process
+from kvlab.emulator import rdma_process, rdma_tcp
 from kvlab.emulator.rdma_descriptor import Descriptor, DescriptorError, RdmaError, parse
 
 __all__ = [
@@ -36,7 +36,8 @@ def pull(d: Descriptor, fd: int, length: int, *, dc_key: int = DEFAULT_DC_KEY) -
     file's side does (a full disk).
     """
     _check_length(d, length)
-    transport_for(d)
+    if transport_for(d) == "tcp":
+        return rdma_tcp.pull(d, fd, length, dc_key)
     return rdma_process.pull(d, fd, length, dc_key)
 
 
@@ -48,11 +49,21 @@ def push(d: Descriptor, fd: int, offset: int, length: int, *, dc_key: int = DEFA
     _check_length(d, length)
     if os.fstat(fd).st_size < offset + length:
         raise ValueError(f"the file holds fewer than {offset + length} bytes")
+    if transport_for(d) == "tcp":
+        return rdma_tcp.push(d, fd, offset, length, dc_key)
     return rdma_process.push(d, fd, offset, length, dc_key)
 
 
 def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
-    """`process` where the descriptor's address is one of this host's, else `tcp`."""
+    """`process` where the descriptor's address is one of this host's, else `tcp`.
+
+    KVLAB_RDMA_TRANSPORT overrides that, so that one host can try both.
+    """
+    match os.environ.get("KVLAB_RDMA_TRANSPORT"):
+        case "process":
+            return "process"
+        case "tcp":
+            return "tcp"
     family = socket.AF_INET if d.address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

@@ -12,12 +12,12 @@ import fcntl
 import mmap
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from kvlab.emulator.rdma_descriptor import Descriptor, RdmaError
+from kvlab.emulator.rdma_files import CHUNK, reserve, scratch, write_all
 
 _DIRECTORY = Path("/dev/shm")
 _HEADER = struct.Struct("=8sIIII16s")
@@ -28,8 +28,6 @@ _FLOCK = struct.Struct("@hhqqi4x")
 
 # One system call moves at most 2 GiB less a page.
 _MAX_CALL = 1 << 30
-# Best of 256 KiB to 4 MiB on ext4 and on tmpfs: it stays in the cache between the two copies.
-_CHUNK = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -48,30 +46,17 @@ for _call in (_libc.process_vm_readv, _libc.process_vm_writev):
         ctypes.c_ulong,
         ctypes.c_ulong,
     )
-_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
-
-
-class _Scratch(threading.local):
-    """One buffer per thread: it is the far end of the first copy, so it is kept warm."""
-
-    def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, _CHUNK)
-        self.view = memoryview(self.memory)
-        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
-
-
-_scratch = _Scratch()
 
 
 def pull(d: Descriptor, fd: int, length: int, dc_key: int) -> int:
     """Copies `length` bytes of the client's memory to the file, from offset 0."""
     with _granted(d, dc_key):
-        _reserve(fd, length)
+        reserve(fd, length)
         done = 0
         while done < length:
-            count = min(_CHUNK, length - done)
-            _move(_libc.process_vm_readv, d, _scratch.address, d.addr + done, count)
-            _write_all(fd, _scratch.view[:count], done)
+            count = min(CHUNK, length - done)
+            _move(_libc.process_vm_readv, d, scratch.address, d.addr + done, count)
+            write_all(fd, scratch.view[:count], done)
             done += count
     return length
 
@@ -113,21 +98,6 @@ def _failure(d: Descriptor, number: int) -> RdmaError:
     if number == errno.EFAULT:
         return RdmaError(f"Memory that process {d.dctn} registered is no longer mapped.")
     return RdmaError(f"Access to the memory of process {d.dctn} failed: {os.strerror(number)}.")
-
-
-def _write_all(fd: int, data: memoryview, offset: int) -> None:
-    while data:
-        written = os.pwrite(fd, data, offset)
-        data, offset = data[written:], offset + written
-
-
-def _reserve(fd: int, length: int) -> None:
-    """Takes the space first: a third faster on ext4, and a full disk shows before any byte moves."""
-    if length <= _CHUNK or _libc.fallocate(fd, 0, 0, length) == 0:
-        return
-    number = ctypes.get_errno()
-    if number not in (errno.EOPNOTSUPP, errno.ENOSYS):
-        raise OSError(number, os.strerror(number))
 
 
 @contextmanager
