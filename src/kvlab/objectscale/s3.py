@@ -1,0 +1,85 @@
+"""S3 towards ObjectScale through boto3, with the settings that ObjectScale needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kvlab.errors import KvlabError
+
+
+def client(endpoint: str, access_key: str, secret_key: str, region: str = "us-east-1") -> Any:
+    """A boto3 S3 client for ObjectScale: path style, and checksums only where an operation requires them.
+
+    SDKs since 2025 add CRC trailers by default, which ObjectScale answers with XAmzContentSHA256Mismatch
+    (facts/objectscale.md section 4). The region is ignored by ObjectScale but must be named to sign.
+    """
+    import boto3
+    from botocore.config import Config
+
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        region_name=region,
+        config=Config(
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            retries={"max_attempts": 3, "mode": "standard"},
+            connect_timeout=5,
+        ),
+    )
+
+
+def explain(error: Exception, endpoint: str) -> KvlabError:
+    """The sentence for a failed S3 call: what happened and what to do."""
+    from botocore.exceptions import ClientError, EndpointConnectionError
+
+    if isinstance(error, EndpointConnectionError):
+        return KvlabError(f"nothing answers at {endpoint}; check that the object store is up and the address is right")
+    if isinstance(error, ClientError):
+        code = error.response.get("Error", {}).get("Code", "unknown")
+        what = {
+            "InvalidAccessKeyId": "does not know the access key; check the user, or run ./lab up to make it",
+            "SignatureDoesNotMatch": "refuses the secret key; check the secrets file, or rotate the key",
+            "RequestTimeTooSkewed": "refuses the time of this host; set its clock",
+            "AccessDenied": "denies access; check the owner and the policy of the bucket",
+            "NoSuchBucket": "has no such bucket; run ./lab up to make it",
+        }.get(code, f"answers {code}: {error.response.get('Error', {}).get('Message', '')}")
+        return KvlabError(f"the object store at {endpoint} {what}")
+    return KvlabError(f"the object store at {endpoint} cannot be used: {error}")
+
+
+def bucket_exists(s3: Any, bucket: str) -> bool:
+    """Whether the bucket exists and is ours. Raises botocore's ClientError for anything but absence."""
+    from botocore.exceptions import ClientError
+
+    try:
+        s3.head_bucket(Bucket=bucket)
+    except ClientError as error:
+        status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        if status == 404:
+            return False
+        if status == 403:
+            # A reply to HEAD has no body and so no reason; the same question by GET has one.
+            s3.list_objects_v2(Bucket=bucket, MaxKeys=1)
+        raise
+    return True
+
+
+def keys(s3: Any, bucket: str) -> list[tuple[str, int]]:
+    """Key and size in bytes of every object of a bucket."""
+    found: list[tuple[str, int]] = []
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        found.extend((item["Key"], int(item["Size"])) for item in page.get("Contents", []))
+    return found
+
+
+def empty(s3: Any, bucket: str) -> int:
+    """Delete every object of a bucket, one by one (ObjectScale refuses DeleteObjects without Content-MD5)."""
+    found = keys(s3, bucket)
+    for key, _ in found:
+        s3.delete_object(Bucket=bucket, Key=key)
+    return len(found)

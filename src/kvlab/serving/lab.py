@@ -1,0 +1,67 @@
+"""What a lab is and where its parts are: `<state>/etc/lab.json`, written by the playbook `serving.yml`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kvlab.errors import KvlabError
+
+LAB_ENV = "KVLAB_LAB_FILE"
+"""Environment variable that names another lab.json than the default."""
+
+DEFAULT = Path(".lab/etc/lab.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lab:
+    """A lab that was brought up. `data` is lab.json as read (no secrets in it)."""
+
+    file: Path
+    data: Mapping[str, Any]
+
+    @property
+    def state_dir(self) -> Path:
+        return Path(self.data["state_dir"])
+
+    @property
+    def simulated(self) -> bool:
+        return bool(self.data["simulated"])
+
+    @property
+    def profiles(self) -> Mapping[str, Mapping[str, Any]]:
+        profiles: Mapping[str, Mapping[str, Any]] = self.data["profiles"]
+        return profiles
+
+    @property
+    def configured_profile(self) -> str:
+        """The profile that the inventory asks for (`serving_active_profile`)."""
+        return str(self.data["active_profile"])
+
+    def credentials(self) -> tuple[str, str]:
+        """Access key and secret key of the lab's S3 user, from its 0600 file."""
+        path = Path(self.data["secrets_file"])
+        try:
+            keys = json.loads(path.read_text())
+        except OSError as error:
+            raise KvlabError(f"cannot read {path} ({error.strerror}); run ./lab up") from error
+        return str(keys["access_key"]), str(keys["secret_key"])
+
+
+def load(file: Path | None = None) -> Lab:
+    """Read the lab's description.
+
+    Raises KvlabError when the lab was never brought up or the file is damaged.
+    """
+    path = file or Path(os.environ.get(LAB_ENV, str(DEFAULT)))
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise KvlabError(f"there is no lab here ({path} does not exist); run ./lab up first") from error
+    except (OSError, ValueError) as error:
+        raise KvlabError(f"cannot read {path}: {error}; run ./lab up to write it anew") from error
+    return Lab(path, data)

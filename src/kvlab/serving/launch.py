@@ -1,0 +1,58 @@
+"""Start one program of a profile: read the profile's environment and secrets, then become the program.
+
+    python -m kvlab.serving.launch PROFILE_DIR vllm|lmcache SERVING_PYTHON
+
+Secrets pass from their 0600 file into the environment here, so they never stand in a configuration of the
+process manager nor in anybody's arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from kvlab.errors import KvlabError
+from kvlab.objectscale import s3 as object_store
+
+
+def read_env(file: Path) -> dict[str, str]:
+    """KEY=VALUE lines of an environment file; blank lines and # comments are passed over."""
+    lines = (line.strip() for line in file.read_text().splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
+    return {key: value for key, _, value in pairs}
+
+
+def _fresh_bucket(profile: dict[str, object], env: dict[str, str]) -> None:
+    """Empty the profile's bucket: in MP mode the slots are nameless and the index died with the last server."""
+    endpoint, bucket = str(profile["endpoint"]), str(profile["bucket"])
+    client = object_store.client(endpoint, env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"])
+    try:
+        removed = object_store.empty(client, bucket)
+    except Exception as error:
+        raise object_store.explain(error, endpoint) from error
+    print(f"bucket {bucket} is empty ({removed} objects of an earlier server removed)", flush=True)
+
+
+def main(argv: list[str]) -> None:
+    """Replace this process by the program. Raises KvlabError when the profile cannot be read or used."""
+    folder, program, python = Path(argv[0]), argv[1], argv[2]
+    profile = json.loads((folder / "profile.json").read_text())
+    env = {**os.environ, **read_env(folder / "env")}
+    secret = folder / "secret.env"
+    if secret.exists():
+        env |= read_env(secret)
+    if program == "lmcache":
+        _fresh_bucket(profile, env)
+        # A killed server leaves its shared memory behind; a new one of the same name would refuse to start.
+        Path("/dev/shm", profile["shm_name"]).unlink(missing_ok=True)
+    arguments = json.loads((folder / f"{program}.args").read_text())
+    os.execve(python, [python, *arguments], env)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except KvlabError as problem:
+        sys.exit(f"kvlab: {problem}")

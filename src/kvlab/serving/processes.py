@@ -1,0 +1,125 @@
+"""Which processes belong to a lab, also when their supervisor was killed and left them behind.
+
+A lab's programs are children of one supervisord that leads a session of its own, so every process of the lab,
+however it renames itself (vLLM's engine overwrites its title and environment), has that session id.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import psutil
+
+_CLOCK_SLACK_S = 2.0
+"""psutil derives a start time from the boot time, which NTP may move; a reused id is minutes apart."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """The session of a lab's supervisord."""
+
+    sid: int
+    started: float
+    boot_id: str
+
+
+def _boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _file(state_dir: Path) -> Path:
+    return state_dir / "run" / "session.json"
+
+
+def record(state_dir: Path, pid: int) -> None:
+    """Remember the supervisord `pid` as the leader of the lab's session."""
+    session = Session(pid, psutil.Process(pid).create_time(), _boot_id())
+    aside = _file(state_dir).with_suffix(".tmp")
+    aside.write_text(json.dumps(dataclasses.asdict(session)))
+    aside.replace(_file(state_dir))
+
+
+def _recorded(state_dir: Path) -> Session | None:
+    try:
+        session = Session(**json.loads(_file(state_dir).read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+    return session if session.boot_id == _boot_id() else None
+
+
+def _sid(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def of_lab(state_dir: Path) -> list[psutil.Process]:
+    """Every living process of the lab under `state_dir`; empty when none was recorded."""
+    session = _recorded(state_dir)
+    if session is None:
+        return []
+    found = list(_members(session))
+    leader = next((p for p in found if p.pid == session.sid), None)
+    if leader is not None and abs(leader.create_time() - session.started) > _CLOCK_SLACK_S:
+        return []  # the number was given to somebody else's session
+    return found
+
+
+def _members(session: Session) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        if _sid(process.pid) != session.sid:
+            continue
+        try:
+            alive = process.status() != psutil.STATUS_ZOMBIE
+            if alive and process.create_time() >= session.started - _CLOCK_SLACK_S:
+                yield process
+        except psutil.NoSuchProcess:
+            continue
+
+
+def end(processes: Iterable[psutil.Process], grace_s: float = 10.0) -> None:
+    """Ask each process to end, then kill what is left after `grace_s` seconds."""
+    waiting = list(processes)
+    for process in waiting:
+        try:
+            process.terminate()
+        except psutil.NoSuchProcess:
+            continue
+    _, alive = psutil.wait_procs(waiting, timeout=grace_s)
+    for process in alive:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(alive, timeout=5)
+
+
+def holder_of_port(address: str, port: int) -> psutil.Process | None:
+    """The process that listens on a TCP port, or None when nobody does or it cannot be seen."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
+            continue
+        if connection.laddr.ip in (address, "0.0.0.0", "::") and connection.pid is not None:
+            try:
+                return psutil.Process(connection.pid)
+            except psutil.NoSuchProcess:
+                return None
+    return None
+
+
+def port_is_taken(address: str, port: int) -> bool:
+    """Whether binding the TCP port would fail, also when another user's process, which cannot be named, holds it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False

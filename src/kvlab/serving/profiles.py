@@ -1,0 +1,65 @@
+"""Switching the one running profile of a small lab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kvlab.errors import KvlabError
+from kvlab.serving import health
+from kvlab.serving.lab import Lab
+from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
+
+VLLM_START_S = 300
+LMCACHE_START_S = 90
+
+
+def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
+    """(program, health URL, longest start in seconds) of a profile, in the order in which they start."""
+    if name not in lab.profiles:
+        raise KvlabError(f"there is no profile {name!r} in this lab; choose one of: {', '.join(lab.profiles)}")
+    ports = lab.data["ports"]
+    found = [(f"vllm-{name}", f"http://127.0.0.1:{ports['vllm']}/health", float(VLLM_START_S))]
+    if lab.profiles[name]["mode"] == "mp":
+        url = f"http://127.0.0.1:{ports['lmcache_http']}/healthcheck"
+        found.insert(0, (f"lmcache-{name}", url, float(LMCACHE_START_S)))
+    return found
+
+
+def running(lab: Lab) -> str | None:
+    """The profile whose vLLM runs now, or None."""
+    for program in Supervisor(lab.state_dir).programs():
+        if program.name.startswith("vllm-") and program.state in (RUNNING, STARTING):
+            return program.name.removeprefix("vllm-")
+    return None
+
+
+def stop_all(lab: Lab, keep: frozenset[str] = frozenset()) -> None:
+    """Stop every vLLM and LMCache server of the lab but those named in `keep`."""
+    supervisor = Supervisor(lab.state_dir)
+    for program in sorted(supervisor.programs(), key=lambda p: p.name, reverse=True):
+        if program.name.startswith(("vllm-", "lmcache-")) and program.name not in keep:
+            supervisor.stop_program(program.name)
+
+
+def use(lab: Lab, name: str, restart: bool = True, progress: health.Progress | None = None) -> None:
+    """Make `name` the one running profile and wait until it serves.
+
+    With `restart` its programs start afresh (the LMCache server then begins with an empty bucket); without it a
+    profile that runs is left alone. Raises KvlabError with the log's last lines when a program does not come up.
+    """
+    supervisor = Supervisor(lab.state_dir)
+    if not supervisor.alive():
+        raise KvlabError("the lab is down; run ./lab up")
+    wanted = programs_of(lab, name)
+    keep = frozenset() if restart else frozenset(program for program, _, _ in wanted)
+    stop_all(lab, keep)
+    for program, url, limit in wanted:
+        supervisor.start_program(program)
+        took = health.wait(supervisor, program, url, limit, progress)
+        if progress:
+            progress(f"{program}: serves after {took:.0f} s")
+
+
+def socket_paths(state_dir: Path) -> list[Path]:
+    """The UNIX sockets that the lab makes, for the check of their length."""
+    return [Supervisor(state_dir).socket]
