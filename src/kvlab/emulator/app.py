@@ -1,4 +1,4 @@
-"""The S3 front end: one aiohttp handler that identifies, authenticates, serves, answers and logs each request."""
+"""The S3 front end: one aiohttp handler that identifies, verifies, serves, answers and logs each request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 from kvlab.emulator import auth, routes
 from kvlab.emulator.call import Call, Reply
-from kvlab.emulator.errors import Disconnected, NotModified, S3Error
+from kvlab.emulator.errors import DisconnectedError, NotModifiedError, S3Error
 from kvlab.emulator.log import AccessLog
 from kvlab.emulator.reply import send
 from kvlab.emulator.service import Service
@@ -58,7 +58,7 @@ class Front:
 
         try:
             return await send(call, reply, self.service.files, logged)
-        except (Disconnected, ConnectionError) as error:
+        except (DisconnectedError, ConnectionError) as error:
             call.error = str(error) or type(error).__name__
             if not written:
                 self._record(call, reply.status)
@@ -70,10 +70,10 @@ class Front:
             return await self._serve(call)
         except S3Error as error:
             return _error_reply(call, error)
-        except NotModified as condition:
+        except NotModifiedError as condition:
             modified = formatdate(int(condition.modified), usegmt=True)
             return Reply(304, {"ETag": f'"{condition.etag}"', "Last-Modified": modified})
-        except Disconnected as gone:
+        except DisconnectedError as gone:
             call.error = str(gone)
             return None
         except asyncio.CancelledError:

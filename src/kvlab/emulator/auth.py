@@ -1,4 +1,4 @@
-"""Signature Version 4 of a request's headers. botocore's own signer computes; this module only reads and compares."""
+"""Signature Version 4 of headers. botocore's own signer computes; this module only reads and compares."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Signer(S3SigV4Auth):  # type: ignore[misc]
 
 
 def parse_authorization(text: str) -> Authorization:
-    """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error when it is anything else."""
+    """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error for anything else."""
     algorithm, _, rest = text.strip().partition(" ")
     if algorithm != _ALGORITHM:
         raise S3Error("InvalidRequest", f"The authorization mechanism is not supported; use {_ALGORITHM}.")
@@ -152,7 +152,7 @@ def _request(
             signed[name] = value  # HTTPHeaders keeps every value of a repeated name
     if "x-amz-content-sha256" not in authorization.signed_headers:
         raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
-    # The signer takes the path as it stands, so the wire form is brought to the canonical one: decoded, encoded.
+    # The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode.
     path = quote(unquote_to_bytes(raw_path), safe="/-_.~")
     params = parse_qsl(raw_query, keep_blank_values=True, errors="surrogateescape")
     return SimpleNamespace(
@@ -187,7 +187,7 @@ def _timestamp(by_name: dict[str, list[str]], authorization: Authorization, now:
 
 
 def _all_signed(by_name: dict[str, list[str]], authorization: Authorization) -> None:
-    """S3 refuses a request that carries a meaningful header nobody signed; so a descriptor cannot be slipped in."""
+    """S3 refuses a meaningful header that nobody signed; so a descriptor cannot be slipped in."""
     signed = set(authorization.signed_headers)
     missing = [
         n for n in by_name if n not in signed and (n.startswith("x-amz-") or n in ("host", "x-rdma-info"))

@@ -1,4 +1,4 @@
-"""Receiving a request's body: framing, digests and the file it goes to, with the hashing off the event loop."""
+"""Receiving a body: framing, digests and the file it goes to, with the hashing off the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kvlab.emulator.auth import Verified
 from kvlab.emulator.call import Call
 from kvlab.emulator.chunked import ChunkedDecoder, ChunkSigner
 from kvlab.emulator.dialect import Dialect
-from kvlab.emulator.errors import Disconnected, S3Error
+from kvlab.emulator.errors import DisconnectedError, S3Error
 from kvlab.emulator.store import Incoming
 
 INLINE = 128 << 10  # smaller bodies are hashed and written on the loop: a thread hop costs more than they do
@@ -119,7 +119,7 @@ class Body:
         return int(text)
 
     def _announced(self) -> tuple[str, Hash] | None:
-        """The checksum to compute: named in a header or announced as trailer. ObjectScale's dialect ignores them."""
+        """The checksum to compute, named in a header or as trailer; none in ObjectScale's dialect."""
         if self._dialect.refuse_checksum_trailers:
             return None
         trailer = self._call.header("x-amz-trailer").lower()
@@ -215,7 +215,7 @@ class Body:
                 self._call.close = True
                 raise S3Error("RequestTimeout", "The body did not arrive in time.") from None
             except (ConnectionError, ClientPayloadError, web.RequestPayloadError):
-                raise Disconnected("the client went away inside the body") from None
+                raise DisconnectedError("the client went away inside the body") from None
             if not data:
                 break
             for piece in self._decoder.feed(data) if self._decoder else [data]:

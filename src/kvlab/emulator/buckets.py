@@ -59,7 +59,7 @@ async def list_buckets(service: Service, call: Call) -> Reply:
 
 
 async def create_bucket(service: Service, call: Call) -> Reply:
-    """Make a bucket for the caller. The owner may repeat it (200, as ECS and us-east-1 do); others get 409."""
+    """Make a bucket for the caller. Its owner may repeat it (200, as on ECS); others get 409."""
     body = await service.document(call, 64 << 10)
     if body.strip():
         parse(body, "CreateBucketConfiguration")

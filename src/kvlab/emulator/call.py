@@ -36,7 +36,7 @@ class Reply:
 
 @dataclass
 class Call:
-    """One request. `key` is empty for a bucket, `bucket` for the service. Counters are bytes of object data."""
+    """One request. `key` is empty for a bucket, `bucket` for the service. Counters: bytes of object data."""
 
     request: BaseRequest
     request_id: str

@@ -1,7 +1,7 @@
 """Decoder for aws-chunked bodies: framing, chunk signatures and trailers. No I/O.
 
-Framing (S3 API, "sigv4-streaming"): `hex-size[;chunk-signature=<64 hex>]\\r\\n data \\r\\n`, a last chunk of size 0,
-then trailer lines when the payload header announced them, then an empty line.
+Framing (S3 API, "sigv4-streaming"): `hex-size[;chunk-signature=<64 hex>] CR LF data CR LF`, a last chunk of
+size 0, then trailer lines when the payload header announced them, then an empty line.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from email.utils import parsedate_to_datetime
 
 from kvlab.emulator.call import Call
-from kvlab.emulator.errors import NotModified, S3Error
+from kvlab.emulator.errors import NotModifiedError, S3Error
 from kvlab.emulator.index import Entry
 
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
@@ -51,7 +51,7 @@ def _date(text: str) -> float | None:
 
 
 def check_read(call: Call, entry: Entry, prefix: str = "") -> None:
-    """Conditions of GET and HEAD, or with `prefix` of a copy's source: PreconditionFailed or NotModified."""
+    """Conditions of GET and HEAD, or with `prefix` of a copy's source: PreconditionFailed or NotModifiedError."""
     reading = not prefix
     match = call.header(f"{prefix}If-Match")
     none_match = call.header(f"{prefix}If-None-Match")
@@ -65,13 +65,13 @@ def check_read(call: Call, entry: Entry, prefix: str = "") -> None:
         raise _failed("If-Unmodified-Since")
     if none_match:
         if _names(none_match, entry.etag):
-            raise NotModified(entry.etag, entry.modified) if reading else _failed("If-None-Match")
+            raise NotModifiedError(entry.etag, entry.modified) if reading else _failed("If-None-Match")
     elif since is not None and modified <= since:
-        raise NotModified(entry.etag, entry.modified) if reading else _failed("If-Modified-Since")
+        raise NotModifiedError(entry.etag, entry.modified) if reading else _failed("If-Modified-Since")
 
 
 def check_write(call: Call, entry: Entry | None) -> None:
-    """Conditions of PUT and of completing an upload: If-None-Match: * (put if absent) and If-Match (replace this)."""
+    """Conditions of a write: If-None-Match: * (put if absent) and If-Match (replace this)."""
     match, none_match = call.header("If-Match"), call.header("If-None-Match")
     if none_match:
         if none_match.strip() != "*":

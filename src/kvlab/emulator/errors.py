@@ -56,7 +56,7 @@ class S3Error(Exception):
         self.extra = extra
 
 
-class NotModified(Exception):
+class NotModifiedError(Exception):
     """A condition of GET or HEAD that ends in 304, which has no error document."""
 
     def __init__(self, etag: str, modified: float) -> None:
@@ -65,5 +65,5 @@ class NotModified(Exception):
         self.modified = modified
 
 
-class Disconnected(Exception):
+class DisconnectedError(Exception):
     """The client went away; there is nobody to answer."""

@@ -1,8 +1,8 @@
 """The index of buckets, objects and uploads: SQLite, in the state folder beside the data files.
 
-An object exists when its row does; its bytes are the file the row names. A row is committed only after its file has
-been renamed into place, and a file is unlinked only after its row is gone, so a process killed at any moment leaves
-the old object or the new one (and at most a file nobody names, which the next start removes).
+An object exists when its row does; its bytes are the file the row names. A row is committed only after its
+file has been renamed into place, and a file is unlinked only after its row is gone, so a process killed at any
+moment leaves the old object or the new one (and at most a file nobody names, which the next start removes).
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from pathlib import Path
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS buckets (
-    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, created REAL NOT NULL,
-    lifecycle TEXT, attributes TEXT NOT NULL DEFAULT '{}', UNIQUE (namespace, name));
+    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL,
+    created REAL NOT NULL, lifecycle TEXT, attributes TEXT NOT NULL DEFAULT '{}', UNIQUE (namespace, name));
 CREATE TABLE IF NOT EXISTS objects (
     bucket INTEGER NOT NULL, sort BLOB NOT NULL, key TEXT NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL,
     etag TEXT NOT NULL, modified REAL NOT NULL, meta TEXT NOT NULL, PRIMARY KEY (bucket, sort)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS uploads (
-    id TEXT PRIMARY KEY, bucket INTEGER NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL, started REAL NOT NULL,
-    meta TEXT NOT NULL);
+    id TEXT PRIMARY KEY, bucket INTEGER NOT NULL, key TEXT NOT NULL, owner TEXT NOT NULL,
+    started REAL NOT NULL, meta TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS parts (
-    upload TEXT NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL, etag TEXT NOT NULL,
-    modified REAL NOT NULL, PRIMARY KEY (upload, number)) WITHOUT ROWID;
+    upload TEXT NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL,
+    etag TEXT NOT NULL, modified REAL NOT NULL, PRIMARY KEY (upload, number)) WITHOUT ROWID;
 """
 
 
 @dataclass(frozen=True)
 class Bucket:
-    """One bucket. `attributes` holds what the management API or x-emc-* headers set; `created` is Unix time in s."""
+    """One bucket. `attributes` holds what the management API or x-emc-* set; `created` is Unix time in s."""
 
     id: int
     namespace: str
@@ -46,7 +46,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Meta:
-    """What travels with an object's bytes: HTTP headers to give back, and user metadata (names in lower case)."""
+    """What travels with an object's bytes: HTTP headers to give back, user metadata (lower-case names)."""
 
     headers: dict[str, str] = field(default_factory=dict)
     user: dict[str, str] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Meta:
 
 @dataclass(frozen=True)
 class Entry:
-    """One object: `file` names its data, `etag` is without quotes, `modified` is Unix time in s, size in bytes."""
+    """One object: `file` names its data, `etag` has no quotes, `modified` is Unix time, size in bytes."""
 
     bucket: int
     key: str
@@ -252,7 +252,8 @@ class Index:
 
     def upload(self, bucket: int, key: str, upload_id: str) -> Upload | None:
         row = self._db.execute(
-            "SELECT id, bucket, key, owner, started, meta FROM uploads WHERE id = ? AND bucket = ? AND key = ?",
+            "SELECT id, bucket, key, owner, started, meta FROM uploads"
+            " WHERE id = ? AND bucket = ? AND key = ?",
             (upload_id, bucket, key),
         ).fetchone()
         return _upload(row) if row else None
@@ -265,7 +266,7 @@ class Index:
         return sorted((_upload(row) for row in rows), key=lambda u: (self._sort(u.key), u.started, u.id))
 
     def put_part(self, upload: str, part: Part) -> str | None:
-        """Insert or replace a part; gives the file it replaces. None and no change are the same to the caller."""
+        """Insert or replace a part; gives the file of the part it replaces, if any."""
         row = self._db.execute(
             "SELECT file FROM parts WHERE upload = ? AND number = ?", (upload, part.number)
         ).fetchone()

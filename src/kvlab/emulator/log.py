@@ -1,8 +1,8 @@
 """The access log: one JSON line per request, written before the reply's last byte leaves.
 
-Fields: time (ISO 8601, UTC, ms; when the request came), op, bucket, key, status, body_in and body_out (object bytes in
-the HTTP body each way), rdma_in and rdma_out (bytes moved one-sided), path ("http", "rdma" or "none": how object bytes
-travelled), rdma_requested, rdma_client, duration_ms, fault, error, user, request_id, simulated (always true).
+Fields: time (ISO 8601, UTC, ms; when the request came), op, bucket, key, status, body_in and body_out (object
+bytes in the HTTP body each way), rdma_in and rdma_out (bytes moved one-sided), path ("http", "rdma" or "none":
+how object bytes travelled), rdma_requested, rdma_client, duration_ms, fault, error, user, request_id, simulated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def iso(seconds: float) -> str:
 
 
 class AccessLog:
-    """Appends lines to a file; reopens it when it was renamed or removed; keeps it under `2 * max_bytes` on disk."""
+    """Appends lines to a file; reopens it when it was renamed; keeps it under `2 * max_bytes` on disk."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class AccessLog:
     def write(self, record: dict[str, object]) -> None:
         """Append one line; it can be read by others when this returns. OSError when the disk refuses."""
         try:
-            found = os.stat(self._path)
+            found = self._path.stat()
             if found.st_ino != self._inode:
                 self._open()
             elif found.st_size >= self._max_bytes:

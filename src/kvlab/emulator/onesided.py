@@ -1,7 +1,7 @@
-"""PUT and GET whose payload travels between the client's memory and the object's file, never in the HTTP body.
+"""PUT and GET whose payload travels between client memory and the object's file, not in the HTTP body.
 
-Both manners: `x-rdma-info` (NIXL's Dell engine, LMCache) and `x-amz-rdma-token` (the cross-vendor name). The reply
-says in x-amz-rdma-reply how it went: 200 or 206 moved, 501 declined (docs/fidelity.md).
+Both manners: `x-rdma-info` (NIXL's Dell engine, LMCache) and `x-amz-rdma-token` (the cross-vendor name). The
+reply says in x-amz-rdma-reply how it went: 200 or 206 moved, 501 declined (docs/fidelity.md).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def put(service: Service, call: Call, bucket: Bucket, meta: Meta) -> Reply
 async def get(
     service: Service, call: Call, entry: Entry, headers: dict[str, str], offset: int, length: int
 ) -> Reply:
-    """Push the bytes into the client's memory; 206 with an empty body. Declined: the bytes are in the body."""
+    """Push the bytes into the client's memory; 206 with an empty body. Declined: bytes in the body."""
     status = 206 if "Content-Range" in headers else 200
     if not service.rdma:
         return Reply(status, headers | {REPLY: "501"}, FileSlice(service.store.open(entry), offset, length))

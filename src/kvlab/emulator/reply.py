@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from aiohttp.web import BaseRequest, Response, StreamResponse
 
 from kvlab.emulator.call import Call, FileSlice, Reply
-from kvlab.emulator.errors import Disconnected
+from kvlab.emulator.errors import DisconnectedError
 
 INLINE = 64 << 10  # a file this small is read on the loop and sent with the headers
 _PIECE = 256 << 10  # bytes read at a time where sendfile cannot be used (TLS)
@@ -20,7 +20,7 @@ _STALL_S = 60.0  # a client that takes nothing for this long is gone
 
 
 async def send(call: Call, reply: Reply, pool: Executor, logged: Callable[[], None]) -> StreamResponse:
-    """Send the reply. `logged` is called once, before the last byte leaves; Disconnected when the client went away."""
+    """Send the reply. `logged` is called once, before the last byte leaves."""
     request = call.request
     if not request.content.is_eof():
         call.close = True  # an unread body would be taken for the next request
@@ -68,7 +68,7 @@ async def _send_file(
         await response.write_eof()
     except (ConnectionError, TimeoutError) as error:
         call.close = True
-        raise Disconnected(f"the client went away inside the reply ({type(error).__name__})") from None
+        raise DisconnectedError(f"the client went away inside the reply ({type(error).__name__})") from None
     return response
 
 
@@ -103,7 +103,7 @@ async def _send_most(call: Call, request: BaseRequest, body: FileSlice, pool: Ex
 
 
 def _sendfile(out: int, file: int, offset: int, count: int) -> int:
-    """Copy file to socket in the kernel; the number of bytes sent, less than `count` when the client went away."""
+    """Copy file to socket in the kernel; the bytes sent, fewer than `count` when the client went away."""
     sent = 0
     poll = select.poll()
     poll.register(out, select.POLLOUT)

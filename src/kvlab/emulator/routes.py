@@ -1,4 +1,4 @@
-"""Which operation a request is. What S3 has and this emulator has not is named here, so it is refused, never ignored."""
+"""Which operation a request is. What S3 has and this emulator has not is refused here, never ignored."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _REFUSED = (
 
 
 def find(call: Call) -> Route:
-    """The operation of the request, or NotImplemented with what is not understood; MethodNotAllowed for odd methods."""
+    """The operation of the request; NotImplemented or MethodNotAllowed when there is none."""
     if not call.bucket:
         if call.method != "GET":
             raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")

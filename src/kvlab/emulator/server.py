@@ -41,7 +41,7 @@ class Options:
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` gets one line once requests are answered. KvlabError for bad options."""
+    """Serve until SIGTERM or SIGINT. `ready` gets one line once requests are answered."""
     users = UserStore(load_users(options.users) if options.users else [])
     dialect = DIALECTS[options.dialect]
     store = Store(options.state, utf16_order=dialect.utf16_order, fsync=options.fsync)

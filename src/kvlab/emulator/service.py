@@ -98,7 +98,7 @@ class Service:
     async def commit(
         self, call: Call, bucket: Bucket, incoming: Incoming, size: int, etag: str, meta: Meta
     ) -> Entry:
-        """Make a complete body the object under the call's key. Its conditions are checked again, now atomically."""
+        """Make a complete body the object under the call's key; conditions are checked again, atomically."""
         file = await self.place(incoming)
         before = self.index.get(bucket.id, call.key)
         entry = Entry(bucket.id, call.key, file, size, etag, self.clock(), meta)

@@ -24,7 +24,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class Incoming:
-    """A body on its way in: a file nobody names yet. Either `Store.commit` keeps it or `discard` removes it."""
+    """A body on its way in: a file nobody names yet. `Store.place` keeps it, `discard` removes it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Object users: access key, up to two secrets, namespace. Read from a private file, or set by another module."""
+"""Object users: access key, up to two secrets, namespace. From a private file, or set by another module."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def load_users(path: Path) -> list[User]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = type(error).__name__ if isinstance(error, json.JSONDecodeError) else error
         raise KvlabError(
-            f'the users file {path} is not of the form {{"users": [{{"access_key", "secret_keys", "namespace"}}]}}'
-            f" ({what})"
+            f"the users file {path} is not of the form"
+            f' {{"users": [{{"access_key", "secret_keys", "namespace"}}]}} ({what})'
         ) from None
 
 

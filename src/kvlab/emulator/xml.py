@@ -1,4 +1,4 @@
-"""The XML that S3 speaks: writing by nested tuples, reading by the standard parser with its dangers shut off."""
+"""The XML of S3: written from nested tuples, read by the standard parser with its dangers shut off."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _write(out: list[str], nodes: Iterable[Node]) -> None:
 
 
 def parse(body: bytes, root: str) -> ElementTree.Element:
-    """The root element of a request document, namespaces removed; MalformedXML when it is not such a document."""
+    """The root element of a request document, namespaces removed; MalformedXML when it is none."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         raise malformed()
     try:
@@ -53,7 +53,7 @@ def parse(body: bytes, root: str) -> ElementTree.Element:
 
 
 def text(element: ElementTree.Element, name: str, default: str | None = None) -> str:
-    """Text of the one child of that name; MalformedXML when it is missing (and there is no default) or repeated."""
+    """Text of the one child of that name; MalformedXML when missing (without a default) or repeated."""
     found = element.findall(name)
     if not found and default is not None:
         return default
