@@ -16,15 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvlab.errors import KvlabError
-from kvlab.kvcache.modelconfig import Layer, ModelShape, read_model
+from kvlab.kvcache.modelconfig import STORED, WINDOWED, Layer, ModelShape, read_model
 
 DTYPE_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp8": 1, "fp32": 4}
 DEFAULT_CHUNK = 256
 """LMCache's default tokens per chunk."""
 VLLM_BLOCK_TOKENS = 16
 """Tokens in one of vLLM's KV blocks (its default); GPU memory is taken in whole blocks."""
+GIB = 1024**3
+# Above these a number is a slip of the pen, not a plan.
 MAX_RANKS = 65_536
 MAX_TOKENS = 1_000_000_000
+MAX_GPU_BYTES = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -90,12 +93,11 @@ class Geometry:
             chunk_size=chunk_size,
             stage_bytes_per_token=tuple(_bytes(stage, shape.mla, tp, size) for stage in stages),
             stage_window_bytes_per_token=tuple(
-                _bytes([x for x in stage if x.kind in ("sliding", "chunked")], shape.mla, tp, size)
-                for stage in stages
+                _bytes(tuple(x for x in stage if x.kind in WINDOWED), shape.mla, tp, size) for stage in stages
             ),
             saving_ranks_per_stage=1 if shape.mla else tp,
-            attention_layers=sum(x.kind not in ("linear", "shared") for x in shape.layers),
-            windowed_layers=sum(x.kind in ("sliding", "chunked") for x in shape.layers),
+            attention_layers=sum(x.kind in STORED for x in shape.layers),
+            windowed_layers=sum(x.kind in WINDOWED for x in shape.layers),
             linear_layers=sum(x.kind == "linear" for x in shape.layers),
             window=shape.window,
             model_max_tokens=shape.max_tokens,
@@ -147,10 +149,34 @@ class Geometry:
     def requests_in(self, gpu_bytes: int, tokens: int) -> int:
         """Requests of `tokens` whose KV fits `gpu_bytes` of one rank's memory, in vLLM's whole blocks and
         with every layer kept at full length."""
-        _in_range("GPU memory", gpu_bytes, 1 << 50)
+        _in_range("GPU memory in bytes", gpu_bytes, MAX_GPU_BYTES)
         _in_range("tokens", tokens, MAX_TOKENS)
         blocks = -(-tokens // VLLM_BLOCK_TOKENS)
         return gpu_bytes // (blocks * VLLM_BLOCK_TOKENS * self.bytes_per_token_per_rank)
+
+    def report(self, tokens: int, gpu_bytes: int | None = None) -> dict[str, Any]:
+        """Everything about one request of `tokens` as plain data; `kvlab size --json` prints it."""
+        warnings = list(self.warnings)
+        if self.model_max_tokens is not None and tokens > self.model_max_tokens:
+            warnings.append(f"{tokens} tokens are more than the model's own {self.model_max_tokens}.")
+        return {
+            "model_type": self.model_type,
+            "kv_dtype": self.kv_dtype,
+            "tp": self.tp,
+            "pp": self.pp,
+            "chunk_size": self.chunk_size,
+            "tokens": tokens,
+            "bytes_per_token": self.bytes_per_token,
+            "bytes_per_token_per_rank": self.bytes_per_token_per_rank,
+            "bytes_per_token_full_attention": self.bytes_per_token_full_attention,
+            "object_bytes": self.object_bytes,
+            "objects": self.objects(tokens),
+            "buffer_bytes_per_rank": self.buffer_bytes_per_rank(tokens),
+            "total_bytes": self.total_bytes(tokens),
+            "request_bytes": self.request_bytes(tokens),
+            "requests_in_gpu_memory": None if gpu_bytes is None else self.requests_in(gpu_bytes, tokens),
+            "warnings": warnings,
+        }
 
     def _chunks_down(self, tokens: int) -> int:
         _in_range("tokens", tokens, MAX_TOKENS)
@@ -163,7 +189,14 @@ def _in_range(name: str, value: object, top: int) -> None:
 
 
 def _check_tp(shape: ModelShape, tp: int) -> None:
-    if tp > 1 and not shape.mla and shape.query_heads % tp:
+    if shape.mla:
+        return
+    kv_heads = shape.layers[0].kv_heads
+    if kv_heads % tp and tp % kv_heads:
+        raise KvlabError(
+            f"{kv_heads} KV heads cannot be shared evenly by {tp} ranks; vLLM refuses this --tp."
+        )
+    if shape.query_heads % tp:
         raise KvlabError(
             f"{shape.query_heads} attention heads cannot be divided among {tp} ranks; vLLM refuses this --tp."
         )
@@ -182,20 +215,18 @@ def _pipeline_stages(layers: tuple[Layer, ...], pp: int) -> list[tuple[Layer, ..
     return stages
 
 
-def _bytes(layers: tuple[Layer, ...] | list[Layer], mla: bool, tp: int, dtype_bytes: int) -> int:
-    total = 0
-    for layer in layers:
-        if layer.kind in ("linear", "shared"):
-            continue
-        heads = 1 if mla else max(1, layer.kv_heads // tp)
-        total += heads * layer.elements_per_head * dtype_bytes
-    return total
+def _bytes(layers: tuple[Layer, ...], mla: bool, tp: int, dtype_bytes: int) -> int:
+    return dtype_bytes * sum(
+        (1 if mla else max(1, layer.kv_heads // tp)) * layer.elements_per_head
+        for layer in layers
+        if layer.kind in STORED
+    )
 
 
 def _warnings(shape: ModelShape, tp: int, kv_dtype: str) -> tuple[str, ...]:
     found = list(shape.notes)
-    stored = [x for x in shape.layers if x.kind not in ("linear", "shared")]
-    windowed = [x for x in stored if x.kind in ("sliding", "chunked")]
+    stored = [x for x in shape.layers if x.kind in STORED]
+    windowed = [x for x in stored if x.kind in WINDOWED]
     heads = max(x.kv_heads for x in stored)
     if kv_dtype != "auto":
         found = [note for note in found if "--kv-dtype" not in note and "float32" not in note]

@@ -10,14 +10,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 from kvlab.errors import KvlabError
 
-LayerKind = Literal["full", "sliding", "chunked", "linear", "shared"]
+LayerKind = Literal["full", "sliding", "chunked", "linear", "shared", "none"]
 """`sliding` and `chunked` look back over a window; `linear` keeps a state of fixed size (Mamba, linear
-attention); `shared` reads the KV of an earlier layer and stores none."""
+attention); `shared` reads the KV of an earlier layer and stores none; `none` has no attention at all."""
+
+STORED: frozenset[LayerKind] = frozenset(("full", "sliding", "chunked"))
+WINDOWED: frozenset[LayerKind] = frozenset(("sliding", "chunked"))
 
 _KIND_OF_TYPE: Mapping[str, LayerKind] = {
     "full_attention": "full",
@@ -58,7 +61,6 @@ class ModelShape:
     dtype: str
     window: int | None
     max_tokens: int | None
-    experts: int | None
     notes: tuple[str, ...]
 
 
@@ -95,7 +97,9 @@ def read_model(config: Mapping[str, Any]) -> ModelShape:
         kv_heads = _kv_heads(text, model_type, query_heads)
         elements = 2 * _head_size(text, query_heads)
     kinds = _layer_kinds(text, model_type, layers_total, family)
-    if not any(kind not in ("linear", "shared") for kind in kinds):
+    if model_type == "falcon_h1":
+        notes.append("every layer also keeps a Mamba state of fixed size per request, not in these numbers.")
+    if not STORED.intersection(kinds):
         raise KvlabError(
             f"no layer of this {model_type} model keeps a KV cache; there is nothing to offload."
         )
@@ -107,14 +111,19 @@ def read_model(config: Mapping[str, Any]) -> ModelShape:
         dtype=_dtype(config, text, notes),
         window=_window(text, kinds),
         max_tokens=_optional(text, "max_position_embeddings", "n_positions", "seq_length", "max_seq_len"),
-        experts=_optional(text, "num_experts", "num_local_experts", "n_routed_experts"),
         notes=tuple(notes),
     )
 
 
 @cache
+def _data(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(Path(__file__).with_name(name).read_text("utf-8"))
+    return data
+
+
+@cache
 def _families() -> dict[str, str]:
-    data = json.loads(resources.files(__package__).joinpath("families.json").read_text("utf-8"))
+    data = _data("families.json")
     return {name: layout for layout, names in data.items() if layout[0] != "_" for name in names}
 
 
@@ -298,10 +307,12 @@ def _kinds_by_rule(config: Mapping[str, Any], model_type: str, total: int, famil
 
 def _hybrid_kinds(config: Mapping[str, Any], model_type: str, total: int) -> list[LayerKind]:
     if model_type == "falcon_h1":
+        # Each layer has both attention and a Mamba state.
         return ["full"] * total
     pattern = config.get("hybrid_override_pattern")
     if isinstance(pattern, str) and len(pattern) >= total:
-        return ["full" if mark == "*" else "linear" for mark in pattern[:total]]
+        marks: Mapping[str, LayerKind] = {"*": "full", "M": "linear"}
+        return [marks.get(mark, "none") for mark in pattern[:total]]
     for key in ("attn_layer_indices", "full_attn_idxs"):
         indices = config.get(key)
         if isinstance(indices, Sequence) and indices:
@@ -320,3 +331,21 @@ def _hybrid_kinds(config: Mapping[str, Any], model_type: str, total: int) -> lis
     if isinstance(period, int) and period > 0 and isinstance(offset, int):
         return ["full" if i % period == offset else "linear" for i in range(total)]
     raise KvlabError(f"this {model_type} config.json does not say which layers use attention (layer_types).")
+
+
+def presets() -> dict[str, dict[str, Any]]:
+    """The KV-relevant part of `config.json` of the models that the documents name, by Hugging Face name."""
+    return {name: config for name, config in _data("presets.json").items() if name[0] != "_"}
+
+
+def preset(name: str) -> dict[str, Any]:
+    """One preset by its full name or the part after the slash, in any case.
+
+    Raises:
+        KvlabError: there is no such preset; the sentence lists those there are.
+    """
+    known = presets()
+    for full, config in known.items():
+        if name.lower() in (full.lower(), full.rpartition("/")[2].lower()):
+            return config
+    raise KvlabError(f"there is no preset {name!r}; there are {', '.join(known)}.")
