@@ -1,6 +1,7 @@
 """Transfers through NIXL's own Python API (1.5.1), with what DONE does not prove: content, guards, plugin.
 
-Job: {"engine": "standard"|"dell", "endpoint", "region", "bucket", "secrets_file", "drop": [parameter, ...],
+Job: {"engine": "standard"|"dell", "endpoint", "region", "bucket", "secrets_file",
+      "params": {NIXL's own parameters; left out: those of the engine}, "drop": [parameter, ...],
       "transfers": [{"op": "write"|"read", "key", "size", "seed"}, ...], "timeout_s": 60}
 
 The engine takes HTTP success for transfer success and never reads an RDMA reply header, so the destination of
@@ -27,23 +28,26 @@ _GUARD = b"\x5a" * GUARD_BYTES
 
 
 def backend_params(job: Job) -> dict[str, str]:
-    """NIXL's parameters for the job's engine, values as strings, without those named in `drop`.
+    """NIXL's parameters for the job, values as strings, with its bucket and without those named in `drop`.
 
     The secret is not among them: the SDK takes it from the environment.
     """
-    params = {
-        "bucket": job["bucket"],
+    if job["engine"] not in ("standard", "dell"):
+        raise KvlabError(f"Engine {job['engine']!r} is unknown; use standard or dell.")
+    params = dict(job.get("params") or _default_params(job)) | {"bucket": job["bucket"]}
+    return {k: v for k, v in params.items() if k not in job.get("drop", ())}
+
+
+def _default_params(job: Job) -> dict[str, str]:
+    accelerated = {"accelerated": "true", "type": "dell"} if job["engine"] == "dell" else {}
+    return {
         "endpoint_override": job["endpoint"],
         "scheme": urlsplit(job["endpoint"]).scheme,
         "region": job.get("region", "us-east-1"),
         "use_virtual_addressing": "false",
         "req_checksum": "required",
+        **accelerated,
     }
-    if job["engine"] == "dell":
-        params |= {"accelerated": "true", "type": "dell"}
-    elif job["engine"] != "standard":
-        raise KvlabError(f"Engine {job['engine']!r} is unknown; use standard or dell.")
-    return {k: v for k, v in params.items() if k not in job.get("drop", ())}
 
 
 def missing_libraries(plugin: Path) -> list[str]:
