@@ -59,7 +59,7 @@ class Bench:
         demand(findings)
 
     def serving_env(self, *, with_cuobject: bool = True) -> dict[str, str]:
-        """Environment of a program of the serving venv; without libcuobjclient.so.1 on the loader's path if asked."""
+        """Environment of a program of the serving venv; libcuobjclient.so.1 is on the loader's path if asked."""
         env = {"CUFILE_ENV_PATH_JSON": str(self.lab.data["cufile_json"]), "HF_HUB_OFFLINE": "1"}
         return env | ({"LD_LIBRARY_PATH": str(self.lab.data["lib_dir"])} if with_cuobject else {})
 

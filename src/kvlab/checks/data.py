@@ -1,7 +1,7 @@
 """Did the bytes arrive, and can the engine run at all.
 
-Topic `roundtrip`: one document of probes.nixl_roundtrip, plus "witness": {key: SHA-256} of independent copies
-that boto3 read (or wrote) over plain HTTP.
+Topic `roundtrip`: one document of probes.nixl_roundtrip, plus "witness": {key: SHA-256 or null}, of the copies
+that boto3 read (or wrote) over plain HTTP; null where it found no object.
 """
 
 from __future__ import annotations
@@ -88,10 +88,13 @@ def _bytes(facts: TopicFacts) -> Verdict:
 def _witness(facts: TopicFacts) -> Verdict:
     tally = Tally()
     for transfer in facts["transfers"]:
-        seen = facts["witness"].get(transfer["key"])
         name = f"{transfer['op']} {transfer['key']} ({transfer['size']} bytes)"
-        if seen is None:
+        if transfer["key"] not in facts["witness"]:
             tally.unknown(f"{name}: no witness")
+            continue
+        seen = facts["witness"][transfer["key"]]
+        if seen is None:
+            tally.fail(f"{name}: the store has no such object")
         elif seen != transfer["expected_sha256"]:
             tally.fail(f"{name}: the witness has {seen[:12]}, expected {transfer['expected_sha256'][:12]}")
         else:

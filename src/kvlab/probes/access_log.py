@@ -36,7 +36,7 @@ def read(path: Path, since: Mark = START, bucket: str | None = None) -> Facts:
     if since != START and mark(path)[0] != since[0]:
         parts.insert(0, path.with_name(path.name + ".1"))
         if mark(parts[0])[0] != since[0]:
-            raise KvlabError(f"{path} was replaced since the mark, so requests may be lost; repeat the run.")
+            raise KvlabError(f"{path} was replaced since the mark, requests may be lost; repeat the run.")
     lines: list[bytes] = []
     for number, part in enumerate(parts):
         with part.open("rb") as log:

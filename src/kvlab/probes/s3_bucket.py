@@ -31,6 +31,14 @@ def body(store: Any, bucket: str, key: str) -> bytes:
     return data
 
 
+def digest(store: Any, bucket: str, key: str) -> str | None:
+    """SHA-256 of an object's content; None when there is no such object."""
+    try:
+        return hashlib.sha256(body(store, bucket, key)).hexdigest()
+    except store.exceptions.NoSuchKey:
+        return None
+
+
 def run(job: Job) -> Facts:
     """List the bucket; with `digests`, also each object's SHA-256."""
     from botocore.exceptions import BotoCoreError, ClientError
@@ -40,7 +48,7 @@ def run(job: Job) -> Facts:
         found = objects(store, job["bucket"])
         if job.get("digests"):
             for entry in found:
-                entry["sha256"] = hashlib.sha256(body(store, job["bucket"], entry["key"])).hexdigest()
+                entry["sha256"] = digest(store, job["bucket"], entry["key"])
     except (BotoCoreError, ClientError) as error:
         raise s3.explain(error, job["endpoint"]) from error
     return document("s3_bucket", job.get("simulated"), bucket=job["bucket"], objects=found)
