@@ -18,6 +18,7 @@ from kvlab.probes import Facts, access_log, run_probe, s3_bucket
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
+ENGINE_PATHS = {"standard": "http", "dell": "rdma"}  # what each NIXL engine promises
 PROFILE_OF_ENGINE = {"standard": "s3-http", "dell": "s3-rdma"}
 
 
@@ -59,7 +60,7 @@ class Bench:
         demand(findings)
 
     def serving_env(self, *, with_cuobject: bool = True) -> dict[str, str]:
-        """Environment of a program of the serving venv; libcuobjclient.so.1 is on the loader's path if asked."""
+        """Environment for the serving venv, with or without libcuobjclient.so.1 on the loader's path."""
         env = {"CUFILE_ENV_PATH_JSON": str(self.lab.data["cufile_json"]), "HF_HUB_OFFLINE": "1"}
         return env | ({"LD_LIBRARY_PATH": str(self.lab.data["lib_dir"])} if with_cuobject else {})
 

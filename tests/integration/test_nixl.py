@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from harness import Bench
+from harness import ENGINE_PATHS, Bench
 
 from kvlab.objectscale import s3
 from kvlab.probes import Facts, content, s3_bucket
@@ -23,7 +23,6 @@ SIZES = {
     "1MiB+1": (1 << 20) + 1,
     "32MiB": 32 << 20,
 }
-ENGINES = {"standard": "http", "dell": "rdma"}
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def run_round(bench: Bench, engine: str, **job: Any) -> Round:
     return Round(engine, facts, requests, witness)
 
 
-@pytest.fixture(scope="session", params=list(ENGINES))
+@pytest.fixture(scope="session", params=list(ENGINE_PATHS))
 def rounds(request: pytest.FixtureRequest, session_bench: Bench) -> Iterator[Round]:
     """Each engine's transfers, run once."""
     session_bench.tell(f"NIXL {request.param} engine: {len(SIZES) * 3} transfers")
@@ -100,7 +99,7 @@ def test_what_boto3_wrote_nixl_reads(rounds: Round, size: str, bench: Bench) -> 
 def test_the_payload_took_the_promised_path(rounds: Round, size: str, bench: Bench) -> None:
     keys = f"nixl-{size}", f"boto3-{size}"
     requests = [r for r in rounds.requests if r["key"] in keys]
-    bench.prove(bench.path_facts(ENGINES[rounds.engine], rounds.of(*keys), requests), "PATH")
+    bench.prove(bench.path_facts(ENGINE_PATHS[rounds.engine], rounds.of(*keys), requests), "PATH")
 
 
 def test_without_the_cuobject_library_the_nixl_test_fails_and_names_it(bench: Bench) -> None:

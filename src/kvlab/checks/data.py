@@ -1,7 +1,7 @@
 """Did the bytes arrive, and can the engine run at all.
 
-Topic `roundtrip`: one document of probes.nixl_roundtrip, plus "witness": {key: SHA-256 or null}, of the copies
-that boto3 read (or wrote) over plain HTTP; null where it found no object.
+Topic `roundtrip`: one document of probes.nixl_roundtrip, plus "witness": {key: SHA-256 or null}: what boto3
+read (or wrote) over plain HTTP, null where it found no object.
 """
 
 from __future__ import annotations

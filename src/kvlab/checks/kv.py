@@ -229,7 +229,7 @@ def _depends(facts: TopicFacts) -> Verdict:
     return verdict([line] if same else [], [], [line])
 
 
-def _dynamic_key(model: str, chunk_hash: int) -> str:
+def dynamic_key(model: str, chunk_hash: int) -> str:
     """Object name of LMCache's dynamic mode for one rank in bf16 (facts/kv_bench.md 4.5)."""
     return f"{model.replace('/', '_').replace('@', '_')}_1_0_{chunk_hash:x}_bfloat16"
 
@@ -250,7 +250,7 @@ def _shared(facts: TopicFacts) -> Verdict:
     found = {o["key"]: o["size"] for o in facts["objects"]}
     tally = Tally()
     for chunk in load["chunks"]:
-        key = _dynamic_key(facts["model"], chunk["hash"])
+        key = dynamic_key(facts["model"], chunk["hash"])
         wrong = [
             reason
             for bad, reason in (
@@ -262,7 +262,7 @@ def _shared(facts: TopicFacts) -> Verdict:
             if bad
         ]
         tally.add(not wrong, f"{key}: {'; '.join(wrong) or 'found, loaded, equal'}")
-    strays = sorted(set(found) - {_dynamic_key(facts["model"], c["hash"]) for c in load["chunks"]})
+    strays = sorted(set(found) - {dynamic_key(facts["model"], c["hash"]) for c in load["chunks"]})
     for key in strays:
         tally.fail(f"{key}: nobody stored this")
     return tally.verdict()

@@ -29,14 +29,14 @@ def read(path: Path, since: Mark = START, bucket: str | None = None) -> Facts:
     """Requests logged after `since`, oldest first; with `bucket`, only that bucket's.
 
     The emulator renames a full log to <name>.1 and begins anew, so a mark may lie in the renamed file. When
-    it lies in neither, requests are lost: KvlabError. A last line without its newline is still being written and
-    is left out.
+    it lies in neither, requests are lost: KvlabError. A last line without its newline is still being written
+    and is left out.
     """
     parts = [path]
     if since != START and mark(path)[0] != since[0]:
         parts.insert(0, path.with_name(path.name + ".1"))
         if mark(parts[0])[0] != since[0]:
-            raise KvlabError(f"{path} was replaced since the mark, requests may be lost; repeat the run.")
+            raise KvlabError(f"{path} was replaced since the mark, requests are lost; repeat the run.")
     lines: list[bytes] = []
     for number, part in enumerate(parts):
         with part.open("rb") as log:

@@ -3,6 +3,7 @@
 Job: {"mode": "store"|"load", "engine": "standard"|"dell", "endpoint", "region", "bucket", "secrets_file",
       "model", "chunks": [{"hash": int, "seed": int}, ...],
       "kv": {"layers", "kv_heads", "head_size", "chunk_tokens"}}
+or {"jobs": [job, ...]}, done by one process in turn, since the imports take seconds: {"runs": [facts, ...]}.
 
 `nixl_pool_size: 0` names objects by content hash, so that another process finds them: the mode in which real
 labs share a bucket (facts/local_stack.md). `store` and `load` are separate processes.
@@ -52,6 +53,9 @@ def config_text(job: Job) -> str:
 
 def run(job: Job) -> Facts:
     """Store or load the job's chunks; per chunk: was it there, was it equal."""
+    if "jobs" in job:
+        runs = [run(one) for one in job["jobs"]]
+        return document("lmcache_dynamic", any(r["simulated"] for r in runs), runs=runs)
     if job["mode"] not in ("store", "load"):
         raise KvlabError(f"Mode {job['mode']!r} is unknown; use store or load.")
     secrets = json.loads(Path(job["secrets_file"]).read_text())
@@ -59,16 +63,7 @@ def run(job: Job) -> Facts:
     os.environ["AWS_SECRET_ACCESS_KEY"] = secrets["secret_key"]
     os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
     library = cuobject_library.collect("libcuobjclient.so.1")
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    backend, local = _backend(job, loop)
-    began = time.perf_counter()
-    chunks = _store(job, backend, local) if job["mode"] == "store" else _load(job, backend)
-    seconds = time.perf_counter() - began
-    backend.close()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(timeout=10)
+    chunks, seconds = _with_backend(job)
     return document(
         "lmcache_dynamic",
         library["simulated"] if job["engine"] == "dell" else None,
@@ -80,6 +75,21 @@ def run(job: Job) -> Facts:
         duration_s=seconds,
         chunks=chunks,
     )
+
+
+def _with_backend(job: Job) -> tuple[list[Facts], float]:
+    """Do the job with a backend of its own, whose event loop runs in a thread; facts and seconds."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    backend, local = _backend(job, loop)
+    began = time.perf_counter()
+    chunks = _store(job, backend, local) if job["mode"] == "store" else _load(job, backend)
+    seconds = time.perf_counter() - began
+    backend.close()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(timeout=10)
+    return chunks, seconds
 
 
 def _backend(job: Job, loop: asyncio.AbstractEventLoop) -> tuple[Any, Any]:
