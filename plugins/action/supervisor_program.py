@@ -35,7 +35,9 @@ class ActionModule(ActionBase):
             if time.monotonic() - told >= TELL_S:
                 told = time.monotonic()
                 last = (look.get("last_lines") or [""])[-1]
-                self._display.display(f"  {wanted['name']}: {waited:.0f} s of at most {timeout} s | {last[-90:]}")
+                self._display.display(
+                    f"  {wanted['name']}: {waited:.0f} s of at most {timeout} s | {last[-90:]}"
+                )
             time.sleep(POLL_S)
             look = self._execute_module(module_args={**wanted, "state": "look"}, task_vars=task_vars)
             if look.get("failed"):

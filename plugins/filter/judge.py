@@ -52,11 +52,11 @@ def judge(facts, *ids):
     """Texts of the findings that are not a pass; `ids` are ids or prefixes of ids."""
     if IMPORT_ERROR is not None:
         raise AnsibleFilterError(
-            "judge needs the kvlab Python package beside ansible-core on the controller: %s. "
-            "Run through ./lab, which installs both." % IMPORT_ERROR
+            f"judge needs the kvlab Python package beside ansible-core on the controller: {IMPORT_ERROR}. "
+            "Run through ./lab, which installs both."
         )
     findings = checks.not_passed(checks.judge(facts, ids))
-    return ["%s: %s. %s" % (f.id, "; ".join(f.evidence), f.remedy) for f in findings]
+    return [f"{f.id}: {'; '.join(f.evidence)}. {f.remedy}" for f in findings]
 
 
 class FilterModule:

@@ -80,17 +80,26 @@ def _python_version(interpreter):
     """Version such as '3.11.7' of an interpreter, or None when it does not run; and whether it has venv."""
     code = "import platform, importlib.util as u; print(platform.python_version(), bool(u.find_spec('ensurepip')))"
     try:
-        done = subprocess.run([interpreter, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [interpreter, "-c", code], capture_output=True, text=True, timeout=20, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return {"version": None, "venv": False}
     words = done.stdout.split()
-    return {"version": words[0], "venv": words[1] == "True"} if done.returncode == 0 else {"version": None, "venv": False}
+    return (
+        {"version": words[0], "venv": words[1] == "True"}
+        if done.returncode == 0
+        else {"version": None, "venv": False}
+    )
 
 
 def _memory():
     """Total and available memory in bytes."""
     fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    return {name: int(fields[key].split()[0]) * 1024 for name, key in (("total", "MemTotal"), ("available", "MemAvailable"))}
+    return {
+        name: int(fields[key].split()[0]) * 1024
+        for name, key in (("total", "MemTotal"), ("available", "MemAvailable"))
+    }
 
 
 def _existing(path):
@@ -107,7 +116,12 @@ def _ports(state_dir, address, ports):
     found = []
     for purpose, port in ports.items():
         holder = processes.holder_of_port(address, int(port))
-        entry = {"purpose": purpose, "port": int(port), "held": processes.port_is_taken(address, int(port)), "own": False}
+        entry = {
+            "purpose": purpose,
+            "port": int(port),
+            "held": processes.port_is_taken(address, int(port)),
+            "own": False,
+        }
         if holder is not None:
             entry.update(own=holder.pid in own, pid=holder.pid, process=holder.name())
         found.append(entry)
@@ -135,7 +149,12 @@ def _model(folder, max_model_len):
     try:
         limit = inspect_model(Path(folder)).max_position_embeddings
     except KvlabError as error:
-        return {"dir": folder, "problem": str(error), "max_position_embeddings": None, "max_model_len": max_model_len}
+        return {
+            "dir": folder,
+            "problem": str(error),
+            "max_position_embeddings": None,
+            "max_model_len": max_model_len,
+        }
     return {"dir": folder, "problem": None, "max_position_embeddings": limit, "max_model_len": max_model_len}
 
 
@@ -180,7 +199,9 @@ def main():
             else None,
         }
     except ImportError as error:
-        module.fail_json(msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it")
+        module.fail_json(
+            msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it"
+        )
     module.exit_json(changed=False, facts=facts)
 
 

@@ -72,7 +72,9 @@ def main():
 
         from kvlab.objectscale import s3
     except ImportError as error:
-        module.fail_json(msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it")
+        module.fail_json(
+            msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it"
+        )
     client = s3.client(wanted["endpoint"], wanted["access_key"], wanted["secret_key"])
     present = wanted["state"] == "present"
     try:

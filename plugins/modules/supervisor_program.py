@@ -96,7 +96,11 @@ def main():
         argument_spec={
             "state_dir": {"type": "path", "required": True},
             "name": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["started", "stopped", "look", "shutdown"], "default": "started"},
+            "state": {
+                "type": "str",
+                "choices": ["started", "stopped", "look", "shutdown"],
+                "default": "started",
+            },
             "health_url": {"type": "str"},
             "timeout": {"type": "int", "default": 60},
         },
@@ -107,7 +111,9 @@ def main():
         from kvlab.serving.health import answers
         from kvlab.serving.supervisor import Supervisor
     except ImportError as error:
-        module.fail_json(msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it")
+        module.fail_json(
+            msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it"
+        )
 
     wanted = module.params
     supervisor = Supervisor(Path(wanted["state_dir"]))
@@ -115,7 +121,13 @@ def main():
         changed = False
         if wanted["state"] != "look":
             changed = _bring(supervisor, wanted["name"], wanted["state"], module.check_mode)
-        result = {"changed": changed, "program_state": "ABSENT", "pid": 0, "last_lines": [], "description": ""}
+        result = {
+            "changed": changed,
+            "program_state": "ABSENT",
+            "pid": 0,
+            "last_lines": [],
+            "description": "",
+        }
         known = supervisor.programs() if supervisor.alive() else []
         for program in known:
             if program.name == wanted["name"]:

@@ -88,7 +88,8 @@ def load(folder: Path, name: str) -> Stack:
         device=data["device"],
         torch_version=data["torch"]["version"],
         packages={
-            key: Package(p["distribution"], str(p["version"]), p.get("note", "")) for key, p in data["packages"].items()
+            key: Package(p["distribution"], str(p["version"]), p.get("note", ""))
+            for key, p in data["packages"].items()
         },
         additional=tuple(data.get("additional", ())),
         left_out=data["left_out"],

@@ -37,7 +37,8 @@ def platform(facts: TopicFacts) -> Verdict:
     """System and machine as the kernel names them."""
     tally = Tally()
     tally.add(
-        (facts["system"], facts["machine"]) == ("Linux", "x86_64"), f"it is {facts['system']} on {facts['machine']}"
+        (facts["system"], facts["machine"]) == ("Linux", "x86_64"),
+        f"it is {facts['system']} on {facts['machine']}",
     )
     return tally.verdict()
 
@@ -48,8 +49,8 @@ def platform(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="host",
-    remedy="Install Python 3.11 or 3.12 with its venv module (Debian, Ubuntu: apt-get install python3-venv) and name it "
-    "by inference_stack_python.",
+    remedy="Install Python 3.11 or 3.12 with its venv module (Debian, Ubuntu: apt-get install python3-venv) and "
+    "name it by inference_stack_python.",
     source=_SOURCE,
 )
 def python(facts: TopicFacts) -> Verdict:
@@ -61,7 +62,9 @@ def python(facts: TopicFacts) -> Verdict:
         return tally.verdict()
     release = ".".join(found["version"].split(".")[:2])
     tally.add(release in PYTHONS, f"{found['interpreter']} is Python {found['version']}")
-    tally.add(found["venv"], "it has venv" if found["venv"] else f"{found['interpreter']} has no venv (ensurepip)")
+    tally.add(
+        found["venv"], "it has venv" if found["venv"] else f"{found['interpreter']} has no venv (ensurepip)"
+    )
     return tally.verdict()
 
 
@@ -88,7 +91,8 @@ def memory(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="host",
-    remedy="Free space on that file system, or put the lab on a larger one (kvlab_state_dir), as a user who may write there.",
+    remedy="Free space on that file system, or put the lab on a larger one (kvlab_state_dir), as a user who may "
+    "write there.",
     source=_SOURCE,
 )
 def disk(facts: TopicFacts) -> Verdict:
@@ -154,7 +158,10 @@ def sockets(facts: TopicFacts) -> Verdict:
     """UNIX socket paths against the kernel's limit."""
     tally = Tally()
     for path in facts["sockets"]:
-        tally.add(len(path.encode()) <= SOCKET_PATH_MAX, f"{path} has {len(path.encode())} of {SOCKET_PATH_MAX} bytes")
+        tally.add(
+            len(path.encode()) <= SOCKET_PATH_MAX,
+            f"{path} has {len(path.encode())} of {SOCKET_PATH_MAX} bytes",
+        )
     return tally.verdict()
 
 
@@ -179,7 +186,8 @@ def model(facts: TopicFacts) -> Verdict:
     else:
         limit, wanted = found["max_position_embeddings"], found["max_model_len"]
         tally.add(
-            limit is None or wanted <= limit, f"max_model_len is {wanted}; {found['dir']} allows {limit or 'any length'}"
+            limit is None or wanted <= limit,
+            f"max_model_len is {wanted}; {found['dir']} allows {limit or 'any length'}",
         )
     return tally.verdict()
 

@@ -38,7 +38,9 @@ def explain(error: Exception, endpoint: str) -> KvlabError:
     from botocore.exceptions import ClientError, EndpointConnectionError
 
     if isinstance(error, EndpointConnectionError):
-        return KvlabError(f"nothing answers at {endpoint}; check that the object store is up and the address is right")
+        return KvlabError(
+            f"nothing answers at {endpoint}; check that the object store is up and the address is right"
+        )
     if isinstance(error, ClientError):
         code = error.response.get("Error", {}).get("Code", "unknown")
         what = {

@@ -25,7 +25,12 @@ def answers(url: str, timeout_s: float = 3.0) -> bool:
 
 
 def wait(
-    supervisor: Supervisor, name: str, url: str, timeout_s: float, progress: Progress | None = None, poll_s: float = 0.5
+    supervisor: Supervisor,
+    name: str,
+    url: str,
+    timeout_s: float,
+    progress: Progress | None = None,
+    poll_s: float = 0.5,
 ) -> float:
     """Wait until program `name` runs and `url` answers; returns the seconds it took.
 
@@ -42,9 +47,13 @@ def wait(
         if program.state == RUNNING and answers(url):
             return waited
         if program.state not in (RUNNING, STARTING) or (program.pid and program.pid != first_pid):
-            raise KvlabError(f"{name} ended while it was starting ({program.description}){supervisor.tail_text(name)}")
+            raise KvlabError(
+                f"{name} ended while it was starting ({program.description}){supervisor.tail_text(name)}"
+            )
         if waited > timeout_s:
-            raise KvlabError(f"{name} runs but {url} does not answer after {waited:.0f} s{supervisor.tail_text(name)}")
+            raise KvlabError(
+                f"{name} runs but {url} does not answer after {waited:.0f} s{supervisor.tail_text(name)}"
+            )
         if progress and time.monotonic() - told >= 5:
             told = time.monotonic()
             last = next(iter(supervisor.tail(name, 1)), "")

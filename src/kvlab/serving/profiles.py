@@ -16,7 +16,9 @@ LMCACHE_START_S = 90
 def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
     """(program, health URL, longest start in seconds) of a profile, in the order in which they start."""
     if name not in lab.profiles:
-        raise KvlabError(f"there is no profile {name!r} in this lab; choose one of: {', '.join(lab.profiles)}")
+        raise KvlabError(
+            f"there is no profile {name!r} in this lab; choose one of: {', '.join(lab.profiles)}"
+        )
     ports = lab.data["ports"]
     found = [(f"vllm-{name}", f"http://127.0.0.1:{ports['vllm']}/health", float(VLLM_START_S))]
     if lab.profiles[name]["mode"] == "mp":

@@ -80,7 +80,9 @@ class Supervisor:
         deadline = time.monotonic() + timeout_s
         while not self.alive():
             if time.monotonic() > deadline:
-                raise KvlabError(f"supervisord does not answer on {self.socket}; see {self.log_dir}/supervisord.log")
+                raise KvlabError(
+                    f"supervisord does not answer on {self.socket}; see {self.log_dir}/supervisord.log"
+                )
             time.sleep(0.1)
         with self._rpc() as rpc:
             processes.record(self.state_dir, int(rpc.getPID()))
@@ -130,7 +132,9 @@ class Supervisor:
                 rpc.startProcess(name, False)
             except xmlrpc.client.Fault as fault:
                 if "ALREADY_STARTED" not in fault.faultString:
-                    raise KvlabError(f"{name} cannot be started: {fault.faultString}{self.tail_text(name)}") from fault
+                    raise KvlabError(
+                        f"{name} cannot be started: {fault.faultString}{self.tail_text(name)}"
+                    ) from fault
         return True
 
     def stop_program(self, name: str) -> bool:
