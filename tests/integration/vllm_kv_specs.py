@@ -1,8 +1,8 @@
 """Runs in the serving venv: what vLLM itself makes of some config.json files. JSON in, JSON out.
 
-Input: a list of {"dir": folder with config.json, "tp": n, "kv_dtype": vLLM's --kv-cache-dtype}. Output, per item:
-bytes per token of one attention layer on one rank, by vLLM's KV cache spec classes, and how many attention layers
-vLLM counts. With {"allocate": true} vLLM also loads the model with dummy weights and its real cache is measured.
+Input: a list of {"dir": folder of config.json, "tp": n, "kv_dtype": --kv-cache-dtype}. Output, per
+item: bytes per token of one attention layer on one rank, by vLLM's KV cache spec classes, and how many attention
+layers vLLM counts. With {"allocate": true} vLLM loads the model with dummy weights and its cache is measured.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ def allocated(item: dict[str, Any]) -> dict[str, Any]:
         skip_tokenizer_init=True,
         enforce_eager=True,
         max_model_len=256,
-        block_size=BLOCK,
         kv_cache_memory_bytes=64 << 20,
     )
     core = llm.llm_engine.engine_core.engine_core
-    blocks = llm.llm_engine.vllm_config.cache_config.num_gpu_blocks
+    cache = llm.llm_engine.vllm_config.cache_config
     caches = core.model_executor.driver_worker.worker.model_runner.kv_caches
-    return {"bytes_per_token": sum(c.nbytes for c in caches) / (blocks * BLOCK), "tensors": len(caches)}
+    return {
+        "bytes_per_token": sum(c.nbytes for c in caches) / (cache.num_gpu_blocks * cache.block_size),
+        "tensors": len(caches),
+    }
 
 
 def main() -> None:
