@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from harness import Bench, Tell
+from serving import Server, start
 
 from kvlab.errors import KvlabError
 from kvlab.probes import s3_bucket
@@ -80,10 +81,10 @@ def bench(session_bench: Bench, record_property: object) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def keep_profile(lab: labs.Lab, tell: Tell) -> Iterator[None]:
-    """Restore at the end the profile that ran at the start (else the one that the inventory asks for)."""
+def start_profile(session_bench: Bench) -> Iterator[Callable[[str], Server]]:
+    """Start a profile afresh; at the end the one that ran before (else the inventory's) is restored."""
+    lab = session_bench.lab
     before = profiles.running(lab) or lab.configured_profile
-    yield
-    restart = profiles.running(lab) != before
-    tell(f"profile {before}: restoring")
-    profiles.use(lab, before, restart=restart, progress=tell)
+    yield lambda name: start(session_bench, name)
+    session_bench.tell(f"profile {before}: restoring")
+    profiles.use(lab, before, restart=profiles.running(lab) != before, progress=session_bench.tell)

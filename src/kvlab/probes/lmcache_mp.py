@@ -78,9 +78,9 @@ def collect(url: str) -> Facts:
 def settle(url: str, lookups: int = 0, timeout_s: float = 15.0) -> Facts:
     """`collect` once nothing is being stored any more and the counters rest.
 
-    A request is answered before its chunks are stored, and metrics pass through a queue of their own: so two equal
-    readings in a row are asked for, and at least `lookups` counted lookups. When `timeout_s` passes first, the last
-    reading is returned: fewer lookups than requests is a fact that the checks judge.
+    A request is answered before its chunks are stored, and metrics pass through a queue of their own: so two
+    equal readings in a row are asked for, and at least `lookups` counted lookups. When `timeout_s` passes first,
+    the last reading is returned: fewer lookups than requests is a fact that the checks judge.
     """
     deadline = time.monotonic() + timeout_s
     last = collect(url)

@@ -1,0 +1,119 @@
+"""Cold and hot passes against the running profile, with what LMCache and the store counted for each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness import Bench
+
+from kvlab.probes import Facts, completion, lmcache_mp
+from kvlab.serving import profiles
+
+LENGTHS = (2048, 4096)
+HOT_PASSES = {2048: 3, 4096: 5}  # the ratio is judged at 4,096, by a median
+MAX_TOKENS = 16
+SEED = 20261201  # the same prompts in every run: an output is then comparable between runs, too
+
+
+def prompt(tokens: int, seed: int = SEED) -> list[int]:
+    """`tokens` ids of printable bytes; prompts of different lengths share no first chunk."""
+    return random.Random(f"{seed} {tokens}").choices(range(32, 127), k=tokens)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The running profile's vLLM and, where it has one, LMCache server."""
+
+    bench: Bench
+    profile: str
+
+    @property
+    def facts(self) -> Any:
+        return self.bench.lab.profiles[self.profile]
+
+    @property
+    def bucket(self) -> str:
+        return str(self.facts["bucket"])
+
+    @property
+    def lmcache_url(self) -> str:
+        return f"http://127.0.0.1:{self.bench.lab.data['ports']['lmcache_http']}"
+
+    def ask(self, ids: Sequence[int]) -> Facts:
+        """One streamed completion at temperature 0."""
+        port = self.bench.lab.data["ports"]["vllm"]
+        job = {"url": f"http://127.0.0.1:{port}", "prompt_ids": list(ids), "max_tokens": MAX_TOKENS}
+        return completion.run(job | {"simulated": self.bench.lab.simulated})
+
+    def one_pass(self, kind: str, ids: Sequence[int]) -> Facts:
+        """A request, and what LMCache and the store counted for it."""
+        before = lmcache_mp.settle(self.lmcache_url)
+        mark = self.bench.mark()
+        known = {o["key"] for o in self.bench.objects(self.bucket)}
+        answer = self.ask(ids)
+        counted = (before["counters"].get("lookups") or 0) + 1
+        after = lmcache_mp.settle(self.lmcache_url, lookups=counted)
+        return {
+            "kind": kind,
+            "prompt_tokens": len(ids),
+            "completion": answer,
+            "lmcache_before": before,
+            "lmcache_after": after,
+            "access_log": self.bench.requests(mark, self.bucket),
+            "new_objects": [o for o in self.bench.objects(self.bucket) if o["key"] not in known],
+        }
+
+    def passes(self) -> list[Facts]:
+        """For each length a cold pass, then hot ones of the same prompt."""
+        done = []
+        for tokens in LENGTHS:
+            for number in range(1 + HOT_PASSES[tokens]):
+                one = self.one_pass("hot" if number else "cold", prompt(tokens))
+                done.append(one)
+                ttft = one["completion"]["ttft_ms"]
+                self.bench.tell(f"{self.profile}: {tokens} tokens, {one['kind']}: TTFT {ttft or 0:.0f} ms")
+        return done
+
+    def kv(self, passes: list[Facts], baseline: dict[str, list[int]]) -> dict[str, Facts]:
+        """Facts for the KV checks about the passes."""
+        log = [r for one in passes for r in one["access_log"]]
+        return {
+            "kv": {
+                "simulated": any(r["simulated"] for r in log) if log else self.bench.lab.simulated,
+                "profile": self.profile,
+                "chunk_tokens": self.facts["chunk_size"],
+                "chunk_bytes": self.facts["chunk_bytes"],
+                "ranks": self.facts["tp"],
+                "passes": passes,
+                "baseline_ids": baseline,
+            }
+        }
+
+    def path(self, passes: list[Facts]) -> dict[str, Facts]:
+        """Facts for the PATH checks: a cold pass writes each of its chunks, a hot pass reads each, once."""
+        size = self.facts["chunk_bytes"]
+        transfers = [
+            {"op": "write", "key": o["key"], "size": size, "state": "DONE"}
+            for one in passes
+            for o in one["new_objects"]
+        ]
+        stored: dict[int, list[str]] = {}
+        for one in passes:
+            stored.setdefault(one["prompt_tokens"], []).extend(o["key"] for o in one["new_objects"])
+            if one["kind"] == "hot":
+                keys = stored[one["prompt_tokens"]]
+                transfers += [{"op": "read", "key": k, "size": size, "state": "DONE"} for k in keys]
+        log = [r for one in passes for r in one["access_log"]]
+        return self.bench.path_facts(self.facts["expected_path"], transfers, log)
+
+
+def start(bench: Bench, profile: str) -> Server:
+    """Start a profile afresh: its LMCache server begins with an empty bucket."""
+    bench.tell(f"profile {profile}: starting (vLLM takes about 40 s)")
+    profiles.use(bench.lab, profile, progress=bench.tell)
+    server = Server(bench, profile)
+    server.ask(prompt(64))  # the first request of an engine pays for its warm-up, and stores no chunk
+    return server

@@ -1,0 +1,161 @@
+"""vLLM with LMCache over the object store: is the cache really used, by the promised path, and harmless."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from harness import Bench
+from serving import LENGTHS, Server, prompt
+
+from kvlab.checks import judge
+from kvlab.probes import Facts, lmcache_mp, s3_bucket
+from kvlab.serving import health, profiles
+from kvlab.serving.supervisor import Supervisor
+
+pytestmark = pytest.mark.integration
+
+CACHED = ["s3-http", "s3-rdma"]  # the one that most labs keep running comes last: restoring it costs nothing
+Starter = Callable[[str], Server]
+HEARTBEAT_S = 10.0  # LMCache's connector in vLLM notices a lost and a new server by its heartbeat
+
+
+@pytest.fixture(scope="session")
+def baseline_ids(start_profile: Starter) -> dict[str, list[int]]:
+    """Token ids without any cache, by prompt length."""
+    server = start_profile("baseline")
+    return {str(n): server.ask(prompt(n))["output_ids"] for n in LENGTHS}
+
+
+@dataclass(frozen=True)
+class Served:
+    """A profile that runs, its passes, and the token ids that the baseline gave."""
+
+    server: Server
+    passes: list[Facts]
+    baseline_ids: dict[str, list[int]]
+
+
+@pytest.fixture(scope="session", params=CACHED)
+def served(
+    request: pytest.FixtureRequest, baseline_ids: dict[str, list[int]], start_profile: Starter
+) -> Served:
+    """Each cached profile: started once, its passes run once, judged by many tests."""
+    server = start_profile(request.param)
+    return Served(server, server.passes(), baseline_ids)
+
+
+@pytest.fixture
+def kv(served: Served) -> dict[str, Facts]:
+    """Facts for the KV checks of the profile."""
+    return served.server.kv(served.passes, served.baseline_ids)
+
+
+def test_every_request_is_answered(kv: dict[str, Facts], bench: Bench) -> None:
+    bench.prove(kv, "KV006")
+
+
+def test_hot_passes_come_from_the_object_store(kv: dict[str, Facts], bench: Bench) -> None:
+    bench.prove(kv, "KV001", "KV002")
+
+
+def test_cold_passes_leave_one_object_of_a_chunks_size_per_chunk_and_rank(
+    kv: dict[str, Facts], bench: Bench
+) -> None:
+    bench.prove(kv, "KV003", "KV004")
+
+
+def test_chunks_took_the_promised_path(served: Served, bench: Bench) -> None:
+    bench.prove(served.server.path(served.passes), "PATH")
+
+
+def test_the_output_is_that_of_the_baseline(kv: dict[str, Facts], bench: Bench) -> None:
+    bench.prove(kv, "KV005")
+
+
+def test_hot_ttft_is_under_a_third_of_cold(kv: dict[str, Facts], bench: Bench) -> None:
+    bench.prove(kv, "KV007")
+
+
+def test_zeroing_the_stored_objects_changes_the_output(served: Served, bench: Bench) -> None:
+    server, tokens = served.server, LENGTHS[-1]
+    before = next(p for p in served.passes if p["prompt_tokens"] == tokens and p["kind"] == "hot")
+    stored = {
+        o["key"]: s3_bucket.body(bench.s3, server.bucket, o["key"]) for o in bench.objects(server.bucket)
+    }
+    try:
+        for key, body in stored.items():
+            bench.s3.put_object(Bucket=server.bucket, Key=key, Body=bytes(len(body)))
+        zeroed = server.ask(prompt(tokens))
+    finally:
+        for key, body in stored.items():
+            bench.s3.put_object(Bucket=server.bucket, Key=key, Body=body)
+    facts = {
+        "simulated": any(r["simulated"] for r in before["access_log"]),
+        "objects": len(stored),
+        "before_ids": before["completion"]["output_ids"],
+        "after_ids": zeroed["output_ids"],
+    }
+    bench.prove({"kv_zeroed": facts}, "KV008")
+    assert server.ask(prompt(tokens))["output_ids"] == facts["before_ids"], "put back, yet the output differs"
+
+
+def tier_proof_fails_although_vllm_answers(server: Server, bench: Bench) -> None:
+    """Two equal requests: vLLM answers both with 200, and the tier proof of the second fails."""
+    ids = prompt(LENGTHS[0], seed=int(time.time()))
+    passes = [server.one_pass("cold", ids), server.one_pass("hot", ids)]
+    facts = server.kv(passes, {str(len(ids)): passes[0]["completion"]["output_ids"]})
+    bench.prove(facts, "KV005", "KV006")
+    assert {f.id: f.status for f in judge(facts, ["KV002"])} == {"KV002": "fail"}
+    with pytest.raises(pytest.fail.Exception, match="KV002 fail"):
+        bench.prove(facts, "KV001", "KV002")
+
+
+@pytest.mark.parametrize("served", CACHED[:1], indirect=True)
+def test_with_the_lmcache_server_stopped_the_tier_proof_fails_although_vllm_answers(
+    served: Served, bench: Bench
+) -> None:
+    Supervisor(bench.lab.state_dir).stop_program(f"lmcache-{served.server.profile}")
+    tier_proof_fails_although_vllm_answers(served.server, bench)
+
+
+@pytest.fixture
+def lmcache_in_a_wrong_mode(served: Served, bench: Bench, tmp_path: Path) -> Iterator[Server]:
+    """The profile's LMCache server, started in the transfer mode that is LMCache's default."""
+    server, lab = served.server, bench.lab
+    Supervisor(lab.state_dir).stop_program(f"lmcache-{server.profile}")
+    for file in Path(server.facts["dir"]).iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+        (tmp_path / file.name).chmod(0o600)
+    args = json.loads((tmp_path / "lmcache.args").read_text())
+    at = args.index("--supported-transfer-mode")
+    (tmp_path / "lmcache.args").write_text(json.dumps(args[:at] + args[at + 2 :]))
+    python = lab.data["serving_python"]
+    command = [sys.executable, "-m", "kvlab.serving.launch", str(tmp_path), "lmcache", python]
+    output = tmp_path / "lmcache.log"
+    with output.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            deadline = time.monotonic() + profiles.LMCACHE_START_S
+            while not health.answers(f"{server.lmcache_url}/healthcheck"):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(f"the LMCache server did not start: {output.read_text()[-800:]}")
+                time.sleep(0.5)
+            bench.tell(f"LMCache in its default transfer mode: {2 * HEARTBEAT_S:.0f} s for vLLM to notice")
+            time.sleep(2 * HEARTBEAT_S)
+            yield server
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("served", CACHED[:1], indirect=True)
+def test_with_lmcache_in_a_wrong_transfer_mode_the_tier_proof_fails_although_vllm_answers(
+    lmcache_in_a_wrong_mode: Server, bench: Bench
+) -> None:
+    assert lmcache_mp.collect(lmcache_in_a_wrong_mode.lmcache_url)["available"]
+    tier_proof_fails_although_vllm_answers(lmcache_in_a_wrong_mode, bench)
