@@ -103,7 +103,7 @@ class Front:
             now=service.now(),
             region=None if service.dialect.region_ignored else AWS_REGION,
         )
-        routes.refuse_unknown(call, route)
+        routes.refuse_unknown(call, route, rdma=service.dialect.rdma)
         return await route.handler(service, call)
 
     def _record(self, call: Call, status: int) -> None:

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Protocol
 
 from aiohttp import ClientPayloadError, web
 
@@ -20,7 +19,7 @@ from kvlab.emulator.call import Call
 from kvlab.emulator.chunked import ChunkedDecoder, ChunkSigner
 from kvlab.emulator.dialect import Dialect
 from kvlab.emulator.errors import DisconnectedError, S3Error
-from kvlab.emulator.store import Incoming
+from kvlab.emulator.store import Hash, Incoming
 
 INLINE = 128 << 10  # smaller bodies are hashed and written on the loop: a thread hop costs more than they do
 BATCH = 1 << 20  # bytes handed to the threads at a time; bounds memory to two batches per request
@@ -31,13 +30,6 @@ _SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 _SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
 _UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 _TRAILED = (_SIGNED_TRAILER, _UNSIGNED_TRAILER)
-
-
-class Hash(Protocol):
-    """What hashlib's objects offer, and Crc32 too."""
-
-    def update(self, data: bytes | memoryview, /) -> None: ...
-    def digest(self) -> bytes: ...
 
 
 class Crc32:

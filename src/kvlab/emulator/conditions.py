@@ -51,7 +51,7 @@ def _date(text: str) -> float | None:
 
 
 def check_read(call: Call, entry: Entry, prefix: str = "") -> None:
-    """Conditions of GET and HEAD, or with `prefix` of a copy's source: PreconditionFailed or NotModifiedError."""
+    """Conditions of GET and HEAD, or with `prefix` of a copy's source: 412 or NotModifiedError."""
     reading = not prefix
     match = call.header(f"{prefix}If-Match")
     none_match = call.header(f"{prefix}If-None-Match")

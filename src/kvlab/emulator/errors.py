@@ -19,6 +19,7 @@ _STATUS = {
     "InvalidBucketName": 400,
     "InvalidDigest": 400,
     "InvalidPart": 400,
+    "InvalidPartNumber": 416,
     "InvalidPartOrder": 400,
     "InvalidRange": 416,
     "InvalidRDMAToken": 400,

@@ -1,8 +1,8 @@
 """The index of buckets, objects and uploads: SQLite, in the state folder beside the data files.
 
 An object exists when its row does; its bytes are the file the row names. A row is committed only after its
-file has been renamed into place, and a file is unlinked only after its row is gone, so a process killed at any
-moment leaves the old object or the new one (and at most a file nobody names, which the next start removes).
+file has been renamed into place, and a file is unlinked only after its row is gone. So a process killed at
+any time leaves the old object or the new one, and at most a nameless file, which the next start removes.
 """
 
 from __future__ import annotations

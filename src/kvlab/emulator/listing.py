@@ -156,11 +156,13 @@ def _url(key: str) -> str:
     return quote(key, safe="/-_.*~")
 
 
-def max_keys(query: dict[str, str], name: str = "max-keys") -> int:
-    """The page size asked for, at most 1,000."""
+def max_keys(
+    query: dict[str, str], name: str = "max-keys", *, most: int = MAX_KEYS, default: int = MAX_KEYS
+) -> int:
+    """A number in the query, such as the page size: at most `most`, `default` when it is not given."""
     text = query.get(name, "")
     if not text:
-        return MAX_KEYS
+        return default
     try:
         value = int(text)
     except ValueError:
@@ -169,7 +171,7 @@ def max_keys(query: dict[str, str], name: str = "max-keys") -> int:
         raise S3Error(
             "InvalidArgument", f"Provided {name} not an integer or within integer range", ArgumentName=name
         )
-    return min(value, MAX_KEYS)
+    return min(value, most)
 
 
 def _token(key: str) -> str:

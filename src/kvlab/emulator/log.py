@@ -1,8 +1,8 @@
 """The access log: one JSON line per request, written before the reply's last byte leaves.
 
-Fields: time (ISO 8601, UTC, ms; when the request came), op, bucket, key, status, body_in and body_out (object
-bytes in the HTTP body each way), rdma_in and rdma_out (bytes moved one-sided), path ("http", "rdma" or "none":
-how object bytes travelled), rdma_requested, rdma_client, duration_ms, fault, error, user, request_id, simulated.
+Fields: time (ISO 8601, UTC, ms; when the request came), op, bucket, key, status, body_in and body_out (bytes
+of objects in the HTTP body each way), rdma_in and rdma_out (bytes moved one-sided), path ("http", "rdma" or
+"none", their way), rdma_requested, rdma_client, duration_ms, fault, error, user, request_id, simulated.
 """
 
 from __future__ import annotations

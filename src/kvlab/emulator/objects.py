@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from email.utils import formatdate
 
-from kvlab.emulator import onesided
+from kvlab.emulator import onesided, updating
 from kvlab.emulator.call import Call, FileSlice, Reply
 from kvlab.emulator.conditions import check_read, check_write, parse_range
 from kvlab.emulator.errors import S3Error
-from kvlab.emulator.index import Bucket, Entry, Meta
+from kvlab.emulator.index import Bucket, Entry
+from kvlab.emulator.metadata import meta_from
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import MAX_DOCUMENT, document, malformed, parse, text
 
-MAX_USER_METADATA = 2048  # bytes of names and values together, as on AWS; ECS allows more
 MAX_DELETE = 1000
-_KEPT = (
-    "Content-Type",
-    "Cache-Control",
-    "Content-Disposition",
-    "Content-Encoding",
-    "Content-Language",
-    "Expires",
-    "x-emc-retention-period",
-    "x-emc-retention-policy",
-)
 OVERRIDES = {
     "response-content-type": "Content-Type",
     "response-cache-control": "Cache-Control",
@@ -32,26 +22,6 @@ OVERRIDES = {
     "response-content-language": "Content-Language",
     "response-expires": "Expires",
 }
-
-
-def meta_from(call: Call) -> Meta:
-    """What the request says about its object: the headers to give back, and x-amz-meta-*."""
-    headers = {name: call.header(name) for name in _KEPT if name in call.request.headers}
-    if "Content-Encoding" in headers:
-        codings = [c.strip() for c in headers.pop("Content-Encoding").split(",")]
-        kept = ",".join(c for c in codings if c and c.lower() != "aws-chunked")
-        if kept:
-            headers["Content-Encoding"] = kept
-    user: dict[str, str] = {}
-    for name, value in call.request.headers.items():
-        if name.lower().startswith("x-amz-meta-"):
-            user[name.lower()[11:]] = value
-    if (
-        sum(len(n.encode()) + len(v.encode("utf-8", "surrogateescape")) for n, v in user.items())
-        > MAX_USER_METADATA
-    ):
-        raise S3Error("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size.")
-    return Meta(headers, user)
 
 
 def entry_headers(entry: Entry) -> dict[str, str]:
@@ -74,6 +44,8 @@ async def put_object(service: Service, call: Call) -> Reply:
     check_write(call, service.index.get(bucket.id, call.key))
     if call.rdma_requested and service.dialect.rdma:
         return await onesided.put(service, call, bucket, meta)
+    if "Range" in call.request.headers and service.dialect.range_put:
+        return await updating.update_object(service, call, bucket)
     incoming = service.store.incoming()
     try:
         received = await service.receive(call, incoming)
@@ -114,11 +86,26 @@ def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
         if name in call.query:
             headers[header] = call.query[name]
     wanted = parse_range(call.header("Range"), entry.size) if "Range" in call.request.headers else None
-    if wanted is None:
+    if "partNumber" in call.query:
+        wanted = _part(call, entry, headers)
+    if wanted is None or entry.size == 0:
         return headers, 200, 0, entry.size
     offset, length = wanted
     headers["Content-Range"] = f"bytes {offset}-{offset + length - 1}/{entry.size}"
     return headers, 206, offset, length
+
+
+def _part(call: Call, entry: Entry, headers: dict[str, str]) -> tuple[int, int]:
+    """(offset, length) of the part that partNumber names."""
+    if "Range" in call.request.headers or not call.query["partNumber"].isdecimal():
+        raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+    sizes = entry.meta.parts or (entry.size,)
+    number = int(call.query["partNumber"])
+    if not 1 <= number <= len(sizes):
+        raise S3Error("InvalidPartNumber", "The requested partnumber is not satisfiable")
+    if entry.meta.parts:
+        headers["x-amz-mp-parts-count"] = str(len(sizes))
+    return sum(sizes[: number - 1]), sizes[number - 1]
 
 
 async def delete_object(service: Service, call: Call) -> Reply:

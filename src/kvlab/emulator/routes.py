@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from kvlab.emulator import buckets, listing, objects
-from kvlab.emulator.call import Call, Reply
+from kvlab.emulator import buckets, copying, lifecycle, listing, multipart, objects
+from kvlab.emulator.call import RDMA_HEADERS, Call, Reply
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.service import Service
 
@@ -41,11 +41,33 @@ ROUTES: dict[tuple[str, str, str], Route] = {
     ),
     ("GET", "bucket", "location"): _route("GetBucketLocation", buckets.bucket_location, "location"),
     ("POST", "bucket", "delete"): _route("DeleteObjects", objects.delete_objects, "delete"),
+    ("GET", "bucket", "uploads"): _route(
+        "ListMultipartUploads",
+        multipart.list_uploads,
+        *("uploads", "prefix", "max-uploads", "key-marker", "upload-id-marker", "encoding-type"),
+    ),
+    ("PUT", "bucket", "lifecycle"): _route("PutBucketLifecycle", lifecycle.put_lifecycle, "lifecycle"),
+    ("GET", "bucket", "lifecycle"): _route("GetBucketLifecycle", lifecycle.get_lifecycle, "lifecycle"),
+    ("DELETE", "bucket", "lifecycle"): _route(
+        "DeleteBucketLifecycle", lifecycle.delete_lifecycle, "lifecycle"
+    ),
+    ("POST", "object", "uploads"): _route("CreateMultipartUpload", multipart.create, "uploads"),
+    ("PUT", "object", "uploadId"): _route("UploadPart", multipart.upload_part, "uploadId", "partNumber"),
+    ("GET", "object", "uploadId"): _route(
+        "ListParts", multipart.list_parts, "uploadId", "max-parts", "part-number-marker"
+    ),
+    ("POST", "object", "uploadId"): _route("CompleteMultipartUpload", multipart.complete, "uploadId"),
+    ("DELETE", "object", "uploadId"): _route("AbortMultipartUpload", multipart.abort, "uploadId"),
     ("PUT", "object", ""): _route("PutObject", objects.put_object),
-    ("GET", "object", ""): _route("GetObject", objects.get_object, *objects.OVERRIDES),
-    ("HEAD", "object", ""): _route("HeadObject", objects.head_object, *objects.OVERRIDES),
+    ("GET", "object", ""): _route("GetObject", objects.get_object, *objects.OVERRIDES, "partNumber"),
+    ("HEAD", "object", ""): _route("HeadObject", objects.head_object, *objects.OVERRIDES, "partNumber"),
     ("DELETE", "object", ""): _route("DeleteObject", objects.delete_object),
 }
+COPY = {  # what a PUT becomes when it names a source
+    "PutObject": _route("CopyObject", copying.copy_object),
+    "UploadPart": _route("UploadPartCopy", multipart.upload_part_copy, "uploadId", "partNumber"),
+}
+ONE_SIDED = ("PutObject", "GetObject")
 _SUBRESOURCES = {sub for _, _, sub in ROUTES if sub}
 _ALLOWED_VALUES = {"x-amz-acl": "private", "x-amz-storage-class": "STANDARD"}
 _REFUSED = (
@@ -80,16 +102,20 @@ def find(call: Call) -> Route:
                 "NotImplemented", "A header or query you provided implies functionality not implemented."
             )
         raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")
+    if "x-amz-copy-source" in call.request.headers:
+        route = COPY.get(route.op, route)
     return route
 
 
-def refuse_unknown(call: Call, route: Route) -> None:
+def refuse_unknown(call: Call, route: Route, *, rdma: bool) -> None:
     """NotImplemented for any query parameter or header that would change the meaning of the request."""
     unknown = [name for name in call.query if name not in route.query]
     for name, value in call.request.headers.items():
         lower = name.lower()
         if lower.startswith(_REFUSED) or (lower in _ALLOWED_VALUES and value != _ALLOWED_VALUES[lower]):
             unknown.append(lower)
+    if call.rdma_requested and rdma and route.op not in ONE_SIDED:
+        unknown += [name for name in RDMA_HEADERS if name in call.request.headers]
     if unknown:
         raise S3Error(
             "NotImplemented",

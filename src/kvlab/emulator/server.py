@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import signal
+import sqlite3
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from kvlab.emulator import lifecycle, tls
 from kvlab.emulator.app import Front
 from kvlab.emulator.dialect import DIALECTS
 from kvlab.emulator.log import AccessLog
@@ -20,6 +23,7 @@ from kvlab.emulator.store import Store
 from kvlab.emulator.users import UserStore, load_users
 from kvlab.errors import KvlabError
 
+_log = logging.getLogger("kvlab.emulator")
 _READ_BUFFER = 1 << 20  # bytes aiohttp holds of a body before it stops reading the socket
 
 
@@ -61,6 +65,12 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     await runner.setup()
     try:
         await _listen(runner, options.address, options.s3_port)
+        places = [f"S3 on http://{options.address}:{options.s3_port}"]
+        if options.tls_port:
+            secure = tls.context(options.state / "tls", options.address)
+            await _listen(runner, options.address, options.tls_port, secure)
+            places.append(f"https://{options.address}:{options.tls_port}")
+        sweeper = asyncio.create_task(_sweep(service))
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -68,12 +78,23 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
         if options.users:
             path = options.users
             loop.add_signal_handler(signal.SIGHUP, lambda: _reload(users, path, ready))
-        ready(f"kvlab emulator ({dialect.name}, simulated): S3 on http://{options.address}:{options.s3_port}")
+        ready(f"kvlab emulator ({dialect.name}, simulated): {', '.join(places)}")
         await stop.wait()
+        sweeper.cancel()
     finally:
         await runner.cleanup()
         service.close()
         log.close()
+
+
+async def _sweep(service: Service) -> None:
+    """Expire what lifecycles say, now and then."""
+    while True:
+        try:
+            lifecycle.expire(service)
+        except (OSError, sqlite3.Error) as error:
+            _log.error("objects could not be expired: %s", error)
+        await asyncio.sleep(lifecycle.SWEEP_S)
 
 
 async def _listen(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,7 @@ from kvlab.emulator.call import Call
 from kvlab.emulator.conditions import check_write
 from kvlab.emulator.dialect import Dialect
 from kvlab.emulator.errors import S3Error
-from kvlab.emulator.index import Bucket, Entry, Index, Meta
+from kvlab.emulator.index import Bucket, Entry, Index, Meta, Upload
 from kvlab.emulator.store import Incoming, Store
 from kvlab.emulator.users import UserStore
 
@@ -96,7 +97,15 @@ class Service:
         return self.store.place(incoming)
 
     async def commit(
-        self, call: Call, bucket: Bucket, incoming: Incoming, size: int, etag: str, meta: Meta
+        self,
+        call: Call,
+        bucket: Bucket,
+        incoming: Incoming,
+        size: int,
+        etag: str,
+        meta: Meta,
+        *,
+        upload: Upload | None = None,
     ) -> Entry:
         """Make a complete body the object under the call's key; conditions are checked again, atomically."""
         file = await self.place(incoming)
@@ -106,13 +115,22 @@ class Service:
             check_write(call, before)
             if self.index.bucket(bucket.namespace, bucket.name) is None:
                 raise S3Error("NoSuchBucket", "The specified bucket does not exist.", BucketName=bucket.name)
-            self.index.put(entry)
+            if upload is None:
+                self.index.put(entry)
+            elif self.index.upload(bucket.id, call.key, upload.id):
+                self.index.end_upload(upload.id, entry)
+            else:
+                raise S3Error("NoSuchUpload", "The specified upload does not exist.", UploadId=upload.id)
         except BaseException:
             self.store.remove(file)
             raise
         if before:
             self.drop(before.file, before.size)
         return entry
+
+    def close_file(self, fd: int) -> None:
+        """Close a file that was read; here so that no operation touches descriptors itself."""
+        os.close(fd)
 
     def drop(self, file: str, size: int) -> None:
         """Unlink a data file nobody names any more."""

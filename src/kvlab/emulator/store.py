@@ -15,12 +15,21 @@ import os
 import sqlite3
 import uuid
 from pathlib import Path
+from typing import Protocol
 
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Entry, Index
 from kvlab.errors import KvlabError
 
+_PIECE = 1 << 20  # bytes copied at a time
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Hash(Protocol):
+    """What hashlib's objects offer."""
+
+    def update(self, data: bytes | memoryview, /) -> None: ...
+    def digest(self) -> bytes: ...
 
 
 class Incoming:
@@ -39,6 +48,18 @@ class Incoming:
             done = os.write(self.fd, view)
             self.size += done
             view = view[done:]
+
+    def append(self, fd: int, offset: int, length: int, digest: Hash | None = None) -> None:
+        """Append bytes of another file, hashing them on the way. Blocks: call it in a thread."""
+        end = offset + length
+        while offset < end:
+            piece = os.pread(fd, min(_PIECE, end - offset), offset)
+            if not piece:
+                raise OSError(errno.EIO, "a data file is shorter than its index says")
+            if digest:
+                digest.update(piece)
+            self.write(piece)
+            offset += len(piece)
 
     def close(self) -> None:
         if self.fd >= 0:

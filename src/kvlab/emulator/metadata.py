@@ -1,0 +1,39 @@
+"""What travels with an object: the headers S3 gives back, and user metadata."""
+
+from __future__ import annotations
+
+from kvlab.emulator.call import Call
+from kvlab.emulator.errors import S3Error
+from kvlab.emulator.index import Meta
+
+MAX_USER_METADATA = 2048  # bytes of names and values together, as on AWS; ECS allows more
+_KEPT = (
+    "Content-Type",
+    "Cache-Control",
+    "Content-Disposition",
+    "Content-Encoding",
+    "Content-Language",
+    "Expires",
+    "x-emc-retention-period",
+    "x-emc-retention-policy",
+)
+
+
+def meta_from(call: Call) -> Meta:
+    """What the request says about its object: the headers to give back, and x-amz-meta-*."""
+    headers = {name: call.header(name) for name in _KEPT if name in call.request.headers}
+    if "Content-Encoding" in headers:
+        codings = [c.strip() for c in headers.pop("Content-Encoding").split(",")]
+        kept = ",".join(c for c in codings if c and c.lower() != "aws-chunked")
+        if kept:
+            headers["Content-Encoding"] = kept
+    user: dict[str, str] = {}
+    for name, value in call.request.headers.items():
+        if name.lower().startswith("x-amz-meta-"):
+            user[name.lower()[11:]] = value
+    if (
+        sum(len(n.encode()) + len(v.encode("utf-8", "surrogateescape")) for n, v in user.items())
+        > MAX_USER_METADATA
+    ):
+        raise S3Error("MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size.")
+    return Meta(headers, user)
