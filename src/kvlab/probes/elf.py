@@ -37,7 +37,7 @@ def read(path: Path) -> Elf:
         raise KvlabError(f"{path} is not a 64-bit little-endian ELF file.")
     try:
         return _parse(data)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, StopIteration) as error:
         raise KvlabError(f"{path} is a damaged ELF file ({error}); install it again.") from error
 
 

@@ -112,25 +112,25 @@ def _error_types(bindings: Any) -> tuple[type[Exception], ...]:
     return tuple(value for value in named if isinstance(value, type) and issubclass(value, Exception))
 
 
-class _Buffer:
+class Buffer:
     """`size` bytes between two guards, in ordinary host memory (NIXL's DRAM kind)."""
 
     def __init__(self, fill: bytes) -> None:
         self.size = len(fill)
         self._raw = (ctypes.c_char * (self.size + 2 * GUARD_BYTES))()
-        self._view = memoryview(self._raw).cast("B")
-        self._view[:GUARD_BYTES] = _GUARD
-        self._view[GUARD_BYTES : GUARD_BYTES + self.size] = fill
-        self._view[GUARD_BYTES + self.size :] = _GUARD
+        self.whole = memoryview(self._raw).cast("B")
+        self.whole[:GUARD_BYTES] = _GUARD
+        self.payload[:] = fill
+        self.whole[GUARD_BYTES + self.size :] = _GUARD
         self.base = ctypes.addressof(self._raw)
-        self.total = len(self._view)
+        self.total = len(self.whole)
 
     @property
     def payload(self) -> memoryview:
-        return self._view[GUARD_BYTES : GUARD_BYTES + self.size]
+        return self.whole[GUARD_BYTES : GUARD_BYTES + self.size]
 
     def guards_ok(self) -> bool:
-        return self._view[:GUARD_BYTES] == _GUARD and self._view[GUARD_BYTES + self.size :] == _GUARD
+        return self.whole[:GUARD_BYTES] == _GUARD and self.whole[GUARD_BYTES + self.size :] == _GUARD
 
 
 def run(job: Job) -> Facts:
@@ -174,7 +174,7 @@ def _transfer(
 ) -> Facts:
     """One transfer and all that can be said about it; durations in seconds."""
     expected = content.content(spec["seed"], spec["size"])
-    buffer = _Buffer(expected if spec["op"] == "write" else content.poison(expected))
+    buffer = Buffer(expected if spec["op"] == "write" else content.poison(expected))
     fact: Facts = {**spec, "mem_type": "DRAM", "state": "ERR", "error": None}
     began = time.perf_counter()
     try:
@@ -190,7 +190,7 @@ def _transfer(
     }
 
 
-def _move(agent: Any, spec: Job, buffer: _Buffer, device: int, timeout_s: float) -> str:
+def _move(agent: Any, spec: Job, buffer: Buffer, device: int, timeout_s: float) -> str:
     """Register, transfer, poll to the end or to `timeout_s`; `device` is NIXL's number for the object key."""
     memory = agent.register_memory([(buffer.base, buffer.total, 0, "")], "DRAM", backends=["OBJ"])
     stored = agent.register_memory([(0, buffer.size, device, spec["key"])], "OBJ", backends=["OBJ"])

@@ -1,0 +1,51 @@
+"""Reading vLLM's stream of one completion."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kvlab.errors import KvlabError
+from kvlab.probes import completion
+
+
+def event(**choice: Any) -> str:
+    return "data: " + json.dumps({"choices": [{"index": 0, "text": "", **choice}], "usage": None})
+
+
+def read(*lines: str) -> dict[str, Any]:
+    reader = completion.StreamReader()
+    for number, line in enumerate(lines):
+        reader.line(line, 10.0 * (number + 1))
+    return reader.facts() | {"error": reader.error}
+
+
+def test_ttft_is_the_first_event_with_a_token_not_the_first_event() -> None:
+    facts = read(
+        event(token_ids=None, prompt_token_ids=[1]), event(token_ids=[65, 66]), event(token_ids=[67])
+    )
+    assert (facts["ttft_first_chunk_ms"], facts["ttft_ms"]) == (10.0, 20.0)
+    assert facts["output_ids"] == [65, 66, 67]
+
+
+def test_finish_reason_text_and_usage_are_kept() -> None:
+    usage = "data: " + json.dumps({"choices": [], "usage": {"prompt_tokens": 9}})
+    facts = read(
+        event(token_ids=[65], text="A"), event(text="B", finish_reason="length"), usage, "data: [DONE]"
+    )
+    assert (facts["text"], facts["finish_reason"], facts["usage"]) == ("AB", "length", {"prompt_tokens": 9})
+
+
+def test_an_error_in_the_stream_is_kept() -> None:
+    assert "boom" in read('data: {"error": {"message": "boom"}}')["error"]
+
+
+def test_a_stream_without_tokens_has_no_ttft() -> None:
+    assert read("", ": ping", "data: [DONE]")["ttft_ms"] is None
+
+
+def test_a_server_that_is_down_is_one_sentence() -> None:
+    with pytest.raises(KvlabError, match=r"does not answer .* run \./lab up"):
+        completion.run({"url": "http://127.0.0.1:1", "prompt_ids": [1]})
