@@ -47,6 +47,7 @@ def command(
 
     Objects and bucket count whole chunks, as LMCache stores them; the buffer also counts the unfinished one.
     """
+    from kvlab.kvcache.files import read_json_object
     from kvlab.kvcache.geometry import GIB, Geometry
     from kvlab.kvcache.modelconfig import preset as find_preset
     from kvlab.kvcache.modelconfig import presets
@@ -58,7 +59,7 @@ def command(
         raise KvlabError("--tokens is missing; say how long one request is.")
     if (config is None) == (preset is None):
         raise KvlabError("give either --config FILE or --preset NAME.")
-    values = _read_config(config) if config else find_preset(preset or "")
+    values = read_json_object(str(config)) if config else find_preset(preset or "")
     if gpu_memory is not None and not 0 < gpu_memory <= MAX_GPU_GIB:
         raise KvlabError(
             f"--gpu-memory is {gpu_memory} GiB; give what is free on one GPU, at most {MAX_GPU_GIB}."
@@ -66,20 +67,6 @@ def command(
     geometry = Geometry.from_config(values, tp=tp, pp=pp, chunk_size=chunk_size, kv_dtype=kv_dtype)
     result = geometry.report(tokens, None if gpu_memory is None else int(gpu_memory * GIB))
     click.echo(json.dumps(result, indent=1) if as_json else _text(result))
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        values = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise KvlabError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise KvlabError(f"{path} is not a text file; give the model's config.json.") from None
-    except (ValueError, RecursionError) as error:
-        raise KvlabError(f"{path} is not JSON: {error}.") from None
-    if not isinstance(values, dict):
-        raise KvlabError(f"{path} is not a JSON object; give the model's config.json.")
-    return values
 
 
 def _text(result: dict[str, Any]) -> str:

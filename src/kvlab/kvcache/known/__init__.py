@@ -1,0 +1,1 @@
+"""Data: the configuration keys that each release reads."""
