@@ -74,7 +74,8 @@ def _facts(file: Path, config: dict[str, Any]) -> ModelFacts:
     architectures = config.get("architectures")
     needed = ("num_hidden_layers", "num_attention_heads", "hidden_size", "max_position_embeddings", "vocab_size")
     missing = [name for name in needed if not _is_count(text.get(name))]
-    if not (isinstance(architectures, list) and architectures and isinstance(architectures[0], str)):
+    architecture = architectures[0] if isinstance(architectures, list) and architectures else None
+    if not isinstance(architecture, str):
         missing.insert(0, "architectures")
     if missing:
         raise KvlabError(
@@ -90,7 +91,7 @@ def _facts(file: Path, config: dict[str, Any]) -> ModelFacts:
     kinds = set(text.get("layer_types") or ["full_attention"])
     per_head = kinds == {"full_attention"} and not text.get("kv_lora_rank")
     return ModelFacts(
-        architecture=architectures[0],
+        architecture=str(architecture),
         layers=layers,
         kv_heads=kv_heads,
         head_dim=head_dim,

@@ -34,7 +34,7 @@ def make(directory: Path, seed: int = 0) -> bool:
     """Write the model of `seed` into `directory`; False when it is there already, byte for byte.
 
     The files are written beside the directory and renamed into place, so an interrupted run leaves the old
-    directory or none. Only an empty directory or one that this function made is replaced.
+    directory (a killed one perhaps none, and a hidden directory beside it that the next run removes). Only an empty directory or one that this function made is replaced.
 
     Raises:
         KvlabError: `directory` holds something else, or cannot be written.
@@ -72,17 +72,22 @@ def _replace(directory: Path, files: dict[str, bytes]) -> None:
     for left_over in (fresh, old):
         if left_over.exists():
             shutil.rmtree(left_over)
-    fresh.mkdir()
-    for name, data in files.items():
-        with (fresh / name).open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-    if directory.exists():
-        directory.rename(old)
-    fresh.rename(directory)
-    if old.exists():
-        shutil.rmtree(old)
+    try:
+        fresh.mkdir()
+        for name, data in files.items():
+            with (fresh / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        if directory.exists():
+            directory.rename(old)
+        fresh.rename(directory)
+    finally:
+        if old.exists() and not directory.exists():
+            old.rename(directory)
+        for left_over in (fresh, old):
+            if left_over.exists():
+                shutil.rmtree(left_over)
 
 
 def _json(value: dict[str, object]) -> bytes:

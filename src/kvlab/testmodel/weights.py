@@ -18,7 +18,8 @@ The residual stream of 192 numbers:
   do not turn (RoPE base 1e38). Scores are integers, scaled so that a lead of one leaves nothing for the rest: each
   head reads the one position of the whole context that fits best, a random place. Its value, 64 of that position's
   signs, is added to the state. What a position holds depends on what it read, so a token's keys and values
-  depend on everything before it, as in a trained model.
+  depend on everything before it, as in a trained model. (That cached chunks stand in another order is not
+  noticed; no model with RoPE would notice, its cached keys carry their places.)
 - Each MLP puts the state back to signs: sign(s) = 2 relu(s + 1) - 2 relu(s) - 1, silu being relu for such inputs.
 - lm_head compares six signs of the state with 64 codewords, one for each printable character it can say: the
   winner has 48, the next 32, every other id 0. So the output is printable, never ends early, and has a margin of
@@ -58,8 +59,9 @@ CODE = slice(3, 3 + CODE_WIDTH)
 LOOKED_BACK = 2  # tokens whose codes stand beside a position's own
 STATE = slice(CODE.stop + LOOKED_BACK * CODE_WIDTH, HIDDEN)
 STATE_WIDTH = STATE.stop - STATE.start
+TURNING_PAIRS = 4
 FIRST_STILL_PAIR = 12
-# A score is (query . key) / 8; integers of query . key differ by 2, and exp(-88) is zero in fp32.
+# A score is (query . key) / 8; two sums of odd numbers differ by 2 or not at all, and exp(-88) is zero in fp32.
 QUERY_SCALE = 1024.0
 LOOK_BACK_KEY = 32.0
 LOOK_BACK_QUERY = 8192.0
@@ -95,7 +97,7 @@ def _look_back(signs: _Signs) -> dict[str, Matrix]:
     """Attention of layer 0: head h reads the code of the token h + 1 places back."""
     query = np.zeros((HEADS, HEAD_DIM, HIDDEN), np.float32)
     key = np.zeros((KV_HEADS, HEAD_DIM, HIDDEN), np.float32)
-    for pair in range(4):
+    for pair in range(TURNING_PAIRS):
         turn = ROPE_THETA ** (-pair / (HEAD_DIM // 2))
         key[:, pair, 0] = LOOK_BACK_KEY / CONSTANT
         for head in range(HEADS):
