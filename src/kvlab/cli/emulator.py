@@ -6,8 +6,19 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import click
+
+from kvlab.errors import KvlabError
+
+
+def _number(ctx: click.Context, param: click.Parameter, value: str) -> int:  # noqa: ARG001
+    try:
+        return int(value, 0)
+    except ValueError:
+        raise click.BadParameter(f"{value} is no number such as 0xffeeddcc") from None
 
 
 @click.group(invoke_without_command=True)
@@ -22,6 +33,7 @@ import click
 @click.option(
     "--metrics-port", default=0, show_default=True, help="Prometheus metrics on loopback; 0 is off."
 )
+@click.option("--admin-port", default=0, show_default=True, help="Fault interface on loopback; 0 is off.")
 @click.option(
     "--dialect", type=click.Choice(["objectscale", "aws"]), default="objectscale", show_default=True
 )
@@ -33,6 +45,13 @@ import click
     default=True,
     show_default=True,
     help="--no-rdma: every one-sided request is declined.",
+)
+@click.option(
+    "--rdma-dc-key",
+    default="0xffeeddcc",
+    show_default=True,
+    callback=_number,
+    help="The clients' rdma_dc_key.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, state: Path | None, **options: object) -> None:
@@ -61,3 +80,80 @@ def log_command(file: Path, since: str) -> None:
 
     for record in read_log(file, since_text(since, time.time()) if since else ""):
         sys.stdout.write(json.dumps(record, separators=(",", ":")) + "\n")
+
+
+@command.group("fault")
+def fault_group() -> None:
+    """Arm, list and clear faults of a running emulator (its --admin-port)."""
+
+
+_admin = click.option(
+    "--admin-port",
+    required=True,
+    type=int,
+    envvar="KVLAB_EMULATOR_ADMIN_PORT",
+    help="The emulator's --admin-port.",
+)
+
+
+@fault_group.command("kinds")
+def fault_kinds() -> None:
+    """What faults there are."""
+    from kvlab.emulator.faults import KINDS
+
+    for name, kind in KINDS.items():
+        click.echo(f"{name:16}{kind.says}")
+
+
+@fault_group.command("add")
+@click.argument("kind")
+@click.option("--name", help="To clear it by; default: the kind.")
+@click.option("--op", help="Operation, such as GetObject; * and ? are wildcards.")
+@click.option("--bucket", help="Bucket pattern.")
+@click.option("--key", help="Key pattern, such as 'kv_*'.")
+@click.option("--count", type=int, help="How many requests it strikes; default: all.")
+@click.option("--rate", type=float, help="Share of requests it strikes, 0 to 1.")
+@click.option("--seed", type=int, help="Makes --rate and the flipped bit repeatable.")
+@click.option("--seconds", type=float, help="For latency, slow-list and clock-skew.")
+@click.option("--bytes-per-second", type=int, help="For bandwidth.")
+@click.option("--bit", type=int, help="Which bit flips; default: drawn with the seed.")
+@_admin
+def fault_add(admin_port: int, **fields: object) -> None:
+    """Arm a fault of KIND (see `kvlab emulator fault kinds`)."""
+    sent = {name: value for name, value in fields.items() if value is not None}
+    click.echo(_admin_call(admin_port, "POST", "/faults", sent)["name"])
+
+
+@fault_group.command("list")
+@_admin
+def fault_list(admin_port: int) -> None:
+    """The faults that are armed, as JSON lines with their hits."""
+    for fault in _admin_call(admin_port, "GET", "/faults")["faults"]:
+        click.echo(json.dumps(fault))
+
+
+@fault_group.command("clear")
+@click.argument("name", required=False)
+@_admin
+def fault_clear(admin_port: int, name: str | None) -> None:
+    """Clear the fault NAME, or all."""
+    path = f"/faults/{quote(name, safe='')}" if name else "/faults"
+    click.echo(f"{_admin_call(admin_port, 'DELETE', path)['cleared']} cleared")
+
+
+def _admin_call(port: int, method: str, path: str, body: object = None) -> Any:
+    """Ask the fault interface; a refusal or a port with no emulator is a KvlabError."""
+    import httpx
+
+    try:
+        reply = httpx.request(
+            method, f"http://127.0.0.1:{port}{path}", json=body, timeout=10, trust_env=False
+        )
+        found = reply.json()
+    except (httpx.HTTPError, ValueError):
+        raise KvlabError(
+            f"no emulator's fault interface answers on port {port}; start it with --admin-port {port}"
+        ) from None
+    if reply.is_error:
+        raise KvlabError(f"{found['error']}")
+    return found

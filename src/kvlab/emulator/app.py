@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import logging
 import os
+import socket
+import struct
 from collections.abc import Callable
 from email.utils import formatdate
 
 from aiohttp import web
 
 from kvlab.emulator import auth, routes
-from kvlab.emulator.call import Call, Reply
+from kvlab.emulator.call import Call, FileSlice, Reply
 from kvlab.emulator.errors import DisconnectedError, NotModifiedError, S3Error
+from kvlab.emulator.faults import Struck
 from kvlab.emulator.log import AccessLog
 from kvlab.emulator.reply import send
 from kvlab.emulator.service import Service
@@ -39,7 +43,7 @@ class Front:
         """One request, from its headers to the reply's last byte. Every path out of here logs one line."""
         call = Call(request, f"{self._boot}{next(self._numbers):08x}")
         reply = await self._answer(call)
-        if reply is None:
+        if reply is None or ("reset-after" in call.struck and not isinstance(reply.body, FileSlice)):
             self._record(call, 0)
             return self._abort(call)
         reply.headers = {
@@ -94,16 +98,25 @@ class Front:
         route = routes.find(call)
         call.op = route.op
         service = self.service
+        rdma = service.dialect.rdma
+        call.struck = service.faults.strike(call.op, call.bucket, call.key, rdma=rdma and call.rdma_requested)
+        struck = call.struck
+        if struck.delay:
+            await asyncio.sleep(struck.delay)
+        if "reset-before" in struck:
+            raise DisconnectedError("reset by a fault")
+        skew = struck["clock-skew"].seconds if "clock-skew" in struck else 0.0
         call.who = auth.verify(
             service.users,
             method=call.method,
             raw_path=call.raw_path,
             raw_query=call.raw_query,
             headers=call.request.headers.items(),
-            now=service.now(),
+            now=service.now() + datetime.timedelta(seconds=skew),
             region=None if service.dialect.region_ignored else AWS_REGION,
         )
-        routes.refuse_unknown(call, route, rdma=service.dialect.rdma)
+        _refuse_by_fault(struck)
+        routes.refuse_unknown(call, route, rdma=rdma)
         return await route.handler(service, call)
 
     def _record(self, call: Call, status: int) -> None:
@@ -117,9 +130,23 @@ class Front:
                 _log.error("the access log cannot be written: %s", error)
 
     def _abort(self, call: Call) -> web.StreamResponse:
-        if call.request.transport is not None:
-            call.request.transport.abort()
+        transport = call.request.transport
+        if transport is not None:
+            # Linger for no time: what is not sent yet is lost and the client sees a reset, as in a crash.
+            transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+            transport.abort()
         return web.Response(status=499)
+
+
+def _refuse_by_fault(struck: Struck) -> None:
+    if "revoked" in struck:
+        raise S3Error("InvalidAccessKeyId", "The access key ID you provided does not exist in our records.")
+    if "slow-down" in struck:
+        raise S3Error("SlowDown", "Please reduce your request rate.")
+    if "full" in struck:
+        raise S3Error("InsufficientStorage", "The store is full; nothing was stored.")
 
 
 def _error_reply(call: Call, error: S3Error) -> Reply:

@@ -210,14 +210,30 @@ class Body:
                 raise DisconnectedError("the client went away inside the body") from None
             if not data:
                 break
-            for piece in self._decoder.feed(data) if self._decoder else [data]:
+            for whole in self._decoder.feed(data) if self._decoder else [data]:
+                piece = self._until_reset(whole, received)
                 received += len(piece)
                 if received > self.length:
                     raise S3Error("IncompleteBody", "The body is longer than the announced length.")
                 self._call.body_in += len(piece)
                 yield piece
+                if self._call.struck.by_kind:
+                    await self._suffer(received, len(piece))
         if self._decoder:
             self._decoder.finish()
+
+    def _until_reset(self, piece: bytes | memoryview, received: int) -> bytes | memoryview:
+        """The piece, cut where a fault resets the connection."""
+        if "reset-inside" not in self._call.struck:
+            return piece
+        return piece[: max(self.length // 2 - received, 0)]
+
+    async def _suffer(self, received: int, size: int) -> None:
+        struck = self._call.struck
+        if "reset-inside" in struck and received >= self.length // 2:
+            raise DisconnectedError("reset by a fault")
+        if "bandwidth" in struck:
+            await asyncio.sleep(size / struck["bandwidth"].bytes_per_second)
 
     def _verify(self, size: int, md5: bytes, sha256: Hash | None) -> None:
         if size != self.length:

@@ -10,6 +10,7 @@ from aiohttp.web import BaseRequest
 
 from kvlab.emulator.auth import Verified
 from kvlab.emulator.errors import S3Error
+from kvlab.emulator.faults import Struck
 from kvlab.emulator.log import iso
 
 MAX_KEY = 1024  # bytes of UTF-8; ECS 3.5 says 255 characters, later releases follow AWS (docs/fidelity.md)
@@ -54,7 +55,7 @@ class Call:
     rdma_in: int = 0
     rdma_out: int = 0
     rdma_client: str | None = None
-    fault: str | None = None
+    struck: Struck = field(default_factory=Struck)
     error: str | None = None
     close: bool = False  # the connection cannot be used again
 
@@ -119,7 +120,7 @@ class Call:
             "rdma_requested": self.rdma_requested,
             "rdma_client": self.rdma_client,
             "duration_ms": round((time.perf_counter() - self.clock) * 1000, 3),
-            "fault": self.fault,
+            "fault": self.struck.names,
             "error": self.error,
             "user": self.user,
             "request_id": self.request_id,

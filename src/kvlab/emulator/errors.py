@@ -67,4 +67,4 @@ class NotModifiedError(Exception):
 
 
 class DisconnectedError(Exception):
-    """The client went away; there is nobody to answer."""
+    """The client went away, or a fault resets its connection; there is nobody to answer."""

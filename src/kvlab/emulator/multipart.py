@@ -91,7 +91,7 @@ async def upload_part_copy(service: Service, call: Call) -> Reply:
 async def _keep(
     service: Service, call: Call, upload: Upload, number: int, incoming: Incoming, size: int, etag: str
 ) -> Part:
-    part = Part(number, await service.place(incoming), size, etag, service.clock())
+    part = Part(number, await service.place(call, incoming), size, etag, service.clock())
     try:
         _upload(service, call)  # it may have been completed or aborted while the body came
         replaced = service.index.put_part(upload.id, part)

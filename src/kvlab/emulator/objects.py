@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 
 from kvlab.emulator import onesided, updating
-from kvlab.emulator.call import Call, FileSlice, Reply
+from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.conditions import check_read, check_write, parse_range
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Bucket, Entry
@@ -61,18 +61,20 @@ async def put_object(service: Service, call: Call) -> Reply:
 async def get_object(service: Service, call: Call) -> Reply:
     """The object or a range of it, in the body or, with a descriptor, in the client's memory."""
     bucket = service.bucket(call)
-    entry = service.entry(bucket, call.key)
+    entry = service.visible(call, bucket)
     check_read(call, entry)
     headers, status, offset, length = _extent(call, entry)
+    if "short-body" in call.struck:
+        length = max(length - 1, 0)
+    body = await service.open(call, entry, offset, length)
     if call.rdma_requested and service.dialect.rdma:
-        return await onesided.get(service, call, entry, headers, offset, length)
-    fd = service.store.open(entry)
-    return Reply(status, headers, FileSlice(fd, offset, length))
+        return await onesided.get(service, call, headers, status, body)
+    return Reply(status, headers, body)
 
 
 async def head_object(service: Service, call: Call) -> Reply:
     bucket = service.bucket(call)
-    entry = service.entry(bucket, call.key)
+    entry = service.visible(call, bucket)
     check_read(call, entry)
     headers, status, _offset, length = _extent(call, entry)
     headers["Content-Length"] = str(length)

@@ -7,18 +7,21 @@ reply says in x-amz-rdma-reply how it went: 200 or 206 moved, 501 declined (docs
 from __future__ import annotations
 
 import asyncio
+import functools
+import hashlib
 import importlib
 import os
 import uuid
 from typing import Any
 
 from kvlab.emulator.call import Call, FileSlice, Reply
-from kvlab.emulator.errors import S3Error
-from kvlab.emulator.index import Bucket, Entry, Meta
+from kvlab.emulator.errors import DisconnectedError, S3Error
+from kvlab.emulator.index import Bucket, Meta
 from kvlab.emulator.service import Service
 
 REPLY = "x-amz-rdma-reply"
 MOVED = "x-amz-rdma-bytes-transferred"
+_EMPTY_MD5 = hashlib.md5(b"", usedforsecurity=False).hexdigest()
 
 
 def mover() -> Any:
@@ -42,11 +45,14 @@ def descriptor(call: Call) -> Any:
     return found
 
 
-async def move(service: Service, work: Any, *values: object) -> int:
+async def move(service: Service, call: Call, work: Any, found: Any, *values: object) -> int:
     """Run a blocking mover in its pool; a failed transfer becomes the S3 error it names."""
     rdma = mover()
+    if "bandwidth" in call.struck:
+        await asyncio.sleep(found.size / call.struck["bandwidth"].bytes_per_second)
+    run = functools.partial(work, found, *values, dc_key=service.dc_key)
     try:
-        moved: int = await asyncio.get_running_loop().run_in_executor(service.movers, work, *values)
+        moved: int = await asyncio.get_running_loop().run_in_executor(service.movers, run)
     except rdma.RdmaError as error:
         failed = S3Error(error.code, str(error))
         failed.status = error.status
@@ -58,40 +64,64 @@ async def put(service: Service, call: Call, bucket: Bucket, meta: Meta) -> Reply
     """Pull the client's memory into a new object. Declined: 200 with reply 501, and nothing is stored."""
     if call.header("Content-Length", "0") != "0" or "Transfer-Encoding" in call.request.headers:
         raise S3Error("InvalidRequest", "A PUT with an RDMA descriptor must have Content-Length 0.")
-    if not service.rdma:
+    if not service.rdma or "rdma-declined" in call.struck:
         return Reply(headers={REPLY: "501"})
-    found = descriptor(call)
     incoming = service.store.incoming()
     try:
-        moved = await move(service, mover().pull, found, incoming.fd, found.size)
-        call.rdma_in = moved
-        if moved != found.size:
-            raise S3Error("RDMATransferFailed", "Fewer bytes came than the descriptor announces.")
+        if "rdma-ignored" in call.struck:
+            await service.commit(call, bucket, incoming, 0, _EMPTY_MD5, meta)
+            return Reply(headers={"ETag": f'"{_EMPTY_MD5}"'})
+        found = descriptor(call)
+        size = found.size
+        if "rdma-unmoved" in call.struck:
+            os.ftruncate(incoming.fd, size)
+        else:
+            wanted = size // 2 if _halved(call) else size
+            call.rdma_in = (
+                await move(service, call, mover().pull, found, incoming.fd, wanted) if wanted else 0
+            )
+            _fail_halfway(call)
+            if call.rdma_in != size:
+                raise S3Error("RDMATransferFailed", "Fewer bytes came than the descriptor announces.")
         # Nobody hashes what a NIC has written; the suffix tells clients that this ETag is no MD5.
         etag = f"{uuid.uuid4().hex}-1"
-        await service.commit(call, bucket, incoming, moved, etag, meta)
+        await service.commit(call, bucket, incoming, size, etag, meta)
     finally:
         incoming.discard()
-    return Reply(headers={"ETag": f'"{etag}"', REPLY: "200", MOVED: str(moved)})
+    return Reply(headers={"ETag": f'"{etag}"', REPLY: "200", MOVED: str(size)})
 
 
-async def get(
-    service: Service, call: Call, entry: Entry, headers: dict[str, str], offset: int, length: int
-) -> Reply:
-    """Push the bytes into the client's memory; 206 with an empty body. Declined: bytes in the body."""
-    status = 206 if "Content-Range" in headers else 200
-    if not service.rdma:
-        return Reply(status, headers | {REPLY: "501"}, FileSlice(service.store.open(entry), offset, length))
-    found = descriptor(call)
-    if length > found.size:
-        raise S3Error(
-            "InvalidRDMAToken", f"The descriptor covers {found.size} bytes, the range has {length}."
-        )
-    fd = service.store.open(entry)
+async def get(service: Service, call: Call, headers: dict[str, str], status: int, body: FileSlice) -> Reply:
+    """Push the bytes into the client's memory; an empty HTTP body. Declined: the bytes are in the body."""
+    if not service.rdma or "rdma-declined" in call.struck:
+        return Reply(status, headers | {REPLY: "501"}, body)
+    if "rdma-fallback" in call.struck:
+        return Reply(status, headers, body)
     try:
-        call.rdma_out = await move(service, mover().push, found, fd, offset, length)
+        if "rdma-ignored" in call.struck:
+            return Reply(status, headers)
+        found = descriptor(call)
+        length = body.length
+        if length > found.size:
+            raise S3Error(
+                "InvalidRDMAToken", f"The descriptor covers {found.size} bytes, the range has {length}."
+            )
+        wanted = 0 if "rdma-unmoved" in call.struck else length // 2 if _halved(call) else length
+        if wanted:
+            push = mover().push
+            call.rdma_out = await move(service, call, push, found, body.fd, body.offset, wanted)
+        _fail_halfway(call)
     finally:
-        os.close(fd)
-    if call.rdma_out != length:
-        raise S3Error("RDMATransferFailed", "Fewer bytes were written than the range has.")
+        service.close_file(body.fd)
     return Reply(status, headers | {REPLY: str(status), MOVED: str(length)})
+
+
+def _halved(call: Call) -> bool:
+    return "rdma-partial" in call.struck or "reset-inside" in call.struck
+
+
+def _fail_halfway(call: Call) -> None:
+    if "reset-inside" in call.struck:
+        raise DisconnectedError("reset by a fault")
+    if "rdma-partial" in call.struck:
+        raise S3Error("RDMATransferFailed", "The transfer broke off.")

@@ -26,6 +26,8 @@ async def send(call: Call, reply: Reply, pool: Executor, logged: Callable[[], No
         call.close = True  # an unread body would be taken for the next request
     if isinstance(reply.body, FileSlice):
         try:
+            if not {"bandwidth", "reset-inside", "reset-after"}.isdisjoint(call.struck.by_kind):
+                return await _send_slowly(call, reply, reply.body, logged)
             if reply.body.length > INLINE:
                 return await _send_file(call, reply, reply.body, pool, logged)
             body = os.pread(reply.body.fd, reply.body.length, reply.body.offset)
@@ -122,3 +124,40 @@ def _sendfile(out: int, file: int, offset: int, count: int) -> int:
         sent += done
         last = time.monotonic()
     return sent
+
+
+async def _send_slowly(
+    call: Call, reply: Reply, body: FileSlice, logged: Callable[[], None]
+) -> StreamResponse:
+    """For faults: at a limited rate, or only a part before the connection is reset."""
+    struck = call.struck
+    rate = struck["bandwidth"].bytes_per_second if "bandwidth" in struck else 0
+    cut = "reset-inside" in struck or "reset-after" in struck
+    # "After" means that the request has had its whole effect, so only the last byte is missing.
+    count = body.length // 2 if "reset-inside" in struck else max(body.length - 1, 0) if cut else body.length
+    response = StreamResponse(status=reply.status, headers=reply.headers)
+    response.content_length = body.length
+    _connection(call, response)
+    await response.prepare(call.request)
+    size = min(_PIECE, max(rate // 20, 1)) if rate else _PIECE
+    while call.body_out < count:
+        piece = os.pread(body.fd, min(size, count - call.body_out), body.offset + call.body_out)
+        call.body_out += len(piece)
+        if call.body_out == body.length:
+            logged()
+        await response.write(piece)
+        if rate:
+            await asyncio.sleep(len(piece) / rate)
+    if cut:
+        await _flushed(call.request)
+        raise DisconnectedError("reset by a fault")
+    if not body.length:
+        logged()
+    await response.write_eof()
+    return response
+
+
+async def _flushed(request: BaseRequest) -> None:
+    """Until everything written is with the kernel."""
+    while request.transport is not None and request.transport.get_write_buffer_size():
+        await asyncio.sleep(0.001)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import signal
@@ -14,11 +15,12 @@ from pathlib import Path
 
 from aiohttp import web
 
-from kvlab.emulator import lifecycle, tls
+from kvlab.emulator import admin, lifecycle, tls
 from kvlab.emulator.app import Front
 from kvlab.emulator.dialect import DIALECTS
 from kvlab.emulator.log import AccessLog
-from kvlab.emulator.service import Service
+from kvlab.emulator.metrics import Metrics
+from kvlab.emulator.service import DC_KEY, Service
 from kvlab.emulator.store import Store
 from kvlab.emulator.users import UserStore, load_users
 from kvlab.errors import KvlabError
@@ -42,6 +44,7 @@ class Options:
     dialect: str = "objectscale"
     fsync: bool = False
     rdma: bool = True
+    rdma_dc_key: int = DC_KEY
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -49,42 +52,58 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     users = UserStore(load_users(options.users) if options.users else [])
     dialect = DIALECTS[options.dialect]
     store = Store(options.state, utf16_order=dialect.utf16_order, fsync=options.fsync)
-    service = Service(store, users, dialect, rdma=options.rdma and dialect.rdma, fsync=options.fsync)
-    log = AccessLog(options.access_log or options.state / "access.log")
-    front = Front(service, log)
-    runner = web.ServerRunner(
-        web.Server(
-            front.handle,
-            access_log=None,
-            auto_decompress=False,
-            read_bufsize=_READ_BUFFER,
-            lingering_time=5.0,
-        ),
-        shutdown_timeout=5.0,
+    service = Service(
+        store, users, dialect, rdma=options.rdma, fsync=options.fsync, dc_key=options.rdma_dc_key
     )
-    await runner.setup()
-    try:
-        await _listen(runner, options.address, options.s3_port)
-        places = [f"S3 on http://{options.address}:{options.s3_port}"]
-        if options.tls_port:
-            secure = tls.context(options.state / "tls", options.address)
-            await _listen(runner, options.address, options.tls_port, secure)
-            places.append(f"https://{options.address}:{options.tls_port}")
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(service.close)
+        log = AccessLog(options.access_log or options.state / "access.log")
+        stack.callback(log.close)
+        front = Front(service, log)
+        places = await _s3(stack, front, options)
+        if options.admin_port:
+            await _page(stack, admin.application(service.faults), options.admin_port)
+            places.append(f"faults on http://127.0.0.1:{options.admin_port}")
+        if options.metrics_port:
+            metrics = Metrics(dialect.name)
+            front.observers.append(metrics.observe)
+            await _page(stack, metrics.application(), options.metrics_port)
+            places.append(f"metrics on http://127.0.0.1:{options.metrics_port}/metrics")
         sweeper = asyncio.create_task(_sweep(service))
+        stack.callback(sweeper.cancel)
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         if options.users:
-            path = options.users
-            loop.add_signal_handler(signal.SIGHUP, lambda: _reload(users, path, ready))
+            loop.add_signal_handler(signal.SIGHUP, _reload, users, options.users, ready)
         ready(f"kvlab emulator ({dialect.name}, simulated): {', '.join(places)}")
         await stop.wait()
-        sweeper.cancel()
-    finally:
-        await runner.cleanup()
-        service.close()
-        log.close()
+
+
+async def _s3(stack: contextlib.AsyncExitStack, front: Front, options: Options) -> list[str]:
+    """Listen for S3 over HTTP and, when asked, TLS; where."""
+    server = web.Server(
+        front.handle, access_log=None, auto_decompress=False, read_bufsize=_READ_BUFFER, lingering_time=5.0
+    )
+    runner = web.ServerRunner(server, shutdown_timeout=5.0)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await _listen(runner, options.address, options.s3_port)
+    places = [f"S3 on http://{options.address}:{options.s3_port}"]
+    if options.tls_port:
+        secure = tls.context(options.state / "tls", options.address)
+        await _listen(runner, options.address, options.tls_port, secure)
+        places.append(f"https://{options.address}:{options.tls_port}")
+    return places
+
+
+async def _page(stack: contextlib.AsyncExitStack, application: web.Application, port: int) -> None:
+    """Serve an application on loopback, whatever address S3 has."""
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await _listen(runner, "127.0.0.1", port)
 
 
 async def _sweep(service: Service) -> None:
@@ -98,7 +117,7 @@ async def _sweep(service: Service) -> None:
 
 
 async def _listen(
-    runner: web.ServerRunner, address: str, port: int, context: ssl.SSLContext | None = None
+    runner: web.BaseRunner, address: str, port: int, context: ssl.SSLContext | None = None
 ) -> None:
     try:
         await web.TCPSite(runner, address, port, ssl_context=context, backlog=512).start()

@@ -8,19 +8,21 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from kvlab.emulator.body import Body, Received
-from kvlab.emulator.call import Call
+from kvlab.emulator.call import Call, FileSlice
 from kvlab.emulator.conditions import check_write
 from kvlab.emulator.dialect import Dialect
 from kvlab.emulator.errors import S3Error
+from kvlab.emulator.faults import FaultBook, Struck
 from kvlab.emulator.index import Bucket, Entry, Index, Meta, Upload
 from kvlab.emulator.store import Incoming, Store
 from kvlab.emulator.users import UserStore
 
 T = TypeVar("T")
+DC_KEY = 0xFFEEDDCC  # NVIDIA's documented default of rdma_dc_key; both sides must have the same
 _SMALL = 1 << 20  # unlinking more than this can take milliseconds, so a thread does it
 
 
@@ -33,7 +35,10 @@ class Service:
     dialect: Dialect
     rdma: bool = True  # False: the array has RDMA switched off and declines every one-sided request
     fsync: bool = False
+    dc_key: int = DC_KEY
     clock: Callable[[], float] = time.time
+    faults: FaultBook = field(default_factory=FaultBook)
+    _stale: dict[tuple[int, str], Entry] = field(default_factory=dict)
     files: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "files"))
     movers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "rdma"))
 
@@ -90,8 +95,10 @@ class Service:
         """The request's body as a document in memory, at most `limit` bytes."""
         return await Body(call, self.dialect, self.files).to_bytes(limit)
 
-    async def place(self, incoming: Incoming) -> str:
+    async def place(self, call: Call, incoming: Incoming) -> str:
         """Move a complete body among the data files."""
+        if "flip-write" in call.struck:
+            flip(incoming.fd, call.struck, "flip-write")
         if self.fsync:
             return await self.in_thread(self.store.place, incoming)
         return self.store.place(incoming)
@@ -108,7 +115,7 @@ class Service:
         upload: Upload | None = None,
     ) -> Entry:
         """Make a complete body the object under the call's key; conditions are checked again, atomically."""
-        file = await self.place(incoming)
+        file = await self.place(call, incoming)
         before = self.index.get(bucket.id, call.key)
         entry = Entry(bucket.id, call.key, file, size, etag, self.clock(), meta)
         try:
@@ -125,8 +132,49 @@ class Service:
             self.store.remove(file)
             raise
         if before:
-            self.drop(before.file, before.size)
+            self._retire(before)
         return entry
+
+    def _retire(self, before: Entry) -> None:
+        """Unlink what an overwrite has replaced, unless a fault may want to show it again."""
+        if self.faults.armed("stale-object"):
+            older = self._stale.pop((before.bucket, before.key), None)
+            self._stale[before.bucket, before.key] = before
+            gone = [older] if older else []
+        else:
+            gone = [*self._stale.values(), before]
+            self._stale.clear()
+        for entry in gone:
+            self.drop(entry.file, entry.size)
+
+    def visible(self, call: Call, bucket: Bucket) -> Entry:
+        """The object a reader of the call's key is shown: its own, unless a fault says otherwise."""
+        entry = self.entry(bucket, call.key)
+        if "lost-object" in call.struck:
+            raise S3Error("NoSuchKey", "The specified key does not exist.", Key=call.key)
+        if "stale-object" in call.struck:
+            entry = self._stale.get((bucket.id, call.key), entry)
+        if "wrong-object" in call.struck:
+            others = (
+                e for e in self.index.scan(bucket.id, prefix="", after=None, beyond=None) if e.key != call.key
+            )
+            other = next(others, entry)
+            entry = replace(entry, file=other.file, size=other.size)
+        return entry
+
+    async def open(self, call: Call, entry: Entry, offset: int, length: int) -> FileSlice:
+        """The object's bytes to send; a copy with one bit changed when a fault says so. Whoever sends closes."""
+        fd = self.store.open(entry)
+        if "flip-read" not in call.struck or length == 0:
+            return FileSlice(fd, offset, length)
+        copy = self.store.incoming()
+        try:
+            await self.in_thread(copy.append, fd, offset, length)
+            flip(copy.fd, call.struck, "flip-read")
+            return FileSlice(os.dup(copy.fd), 0, length)
+        finally:
+            os.close(fd)
+            copy.discard()
 
     def close_file(self, fd: int) -> None:
         """Close a file that was read; here so that no operation touches descriptors itself."""
@@ -138,3 +186,12 @@ class Service:
             self.files.submit(self.store.remove, file)
         else:
             self.store.remove(file)
+
+
+def flip(fd: int, struck: Struck, kind: str) -> None:
+    """Change the one bit of the file that the fault picks; nothing to do for an empty file."""
+    size = os.fstat(fd).st_size
+    if size:
+        byte, bit = divmod(struck.bit(kind, size), 8)
+        found = os.pread(fd, 1, byte)[0]
+        os.pwrite(fd, bytes([found ^ 1 << bit]), byte)
