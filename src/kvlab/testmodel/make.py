@@ -34,7 +34,8 @@ def make(directory: Path, seed: int = 0) -> bool:
     """Write the model of `seed` into `directory`; False when it is there already, byte for byte.
 
     The files are written beside the directory and renamed into place, so an interrupted run leaves the old
-    directory (a killed one perhaps none, and a hidden directory beside it that the next run removes). Only an empty directory or one that this function made is replaced.
+    directory (a killed one perhaps none, and hidden ones beside it that the next run removes). Only an empty
+    directory or one that this function made is replaced.
 
     Raises:
         KvlabError: `directory` holds something else, or cannot be written.

@@ -147,6 +147,7 @@ def test_the_tokenizer_has_one_id_for_each_byte_in_order() -> None:
     assert len(set(symbols)) == 256
     assert [symbols[ord(c)] for c in "aZ9.~"] == list("aZ9.~")
     assert (symbols[ord(" ")], symbols[ord("\n")]) == ("\u0120", "\u010a")  # as GPT-2's vocabulary has them
+    assert symbols[0xAD] == "\u0143"  # the soft hyphen does not print, its neighbours do
     described = json.loads(json.dumps(tokenizer()))
     assert list(described["model"]["vocab"].values()) == list(range(320))
     assert [token["id"] for token in described["added_tokens"]] == list(range(256, 320))
