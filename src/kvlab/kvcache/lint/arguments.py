@@ -234,7 +234,7 @@ def in_process(context: Context) -> Iterator[Finding]:
             "STK004",
             "error",
             "vllm",
-            f"vLLM {context.vllm} wants transformers below 5 and LMCache {context.lmcache.version} 5.4 or newer: the two "
+            f"vLLM {context.vllm} wants transformers below 5, LMCache {context.lmcache.version} 5.4 or newer: they "
             "cannot be installed together.",
             "Use vLLM 0.19.1, the nearest that can.",
         )
