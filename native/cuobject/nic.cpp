@@ -71,7 +71,7 @@ struct Nic::Reply {
     uint32_t status;
 };
 
-uint16_t Nic::start(const Address &address, uint32_t dc_key, std::string &error) {
+uint16_t Nic::listenAt(const Address &address, std::string &error) {
     static_assert(sizeof(Request) == 48 && sizeof(Reply) == 8, "PROTOCOL.md gives these sizes");
     sockaddr_storage storage;
     socklen_t length = address.socketAddress(0, storage);
@@ -82,24 +82,27 @@ uint16_t Nic::start(const Address &address, uint32_t dc_key, std::string &error)
         if (fd >= 0) close(fd);
         return 0;
     }
+    std::lock_guard<std::mutex> lock(mutex_);
+    listener_ = fd;
+    return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<sockaddr_in *>(&storage)->sin_port
+                                              : reinterpret_cast<sockaddr_in6 *>(&storage)->sin6_port);
+}
+
+bool Nic::start(uint32_t dc_key, std::string &error) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    dc_key_ = dc_key;
+    stopping_ = false;
     // No signal of the program may land in a thread it does not know of.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::lock_guard<std::mutex> lock(mutex_);
     try {
-        acceptor_ = std::thread([this, fd] { acceptLoop(fd); });
-        listener_ = fd;
-        dc_key_ = dc_key;
-        stopping_ = false;
+        acceptor_ = std::thread([this, fd = listener_] { acceptLoop(fd); });
     } catch (const std::system_error &no_thread) {
         error = std::string("no thread for the tcp transport: ") + no_thread.what();
-        close(fd);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (!error.empty()) return 0;
-    return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<sockaddr_in *>(&storage)->sin_port
-                                              : reinterpret_cast<sockaddr_in6 *>(&storage)->sin6_port);
+    return error.empty();
 }
 
 void Nic::stop() {
@@ -111,7 +114,7 @@ void Nic::stop() {
         for (int fd : connections_) shutdown(fd, SHUT_RDWR);
         changed_.wait(lock, [this] { return connections_.empty(); });
     }
-    acceptor_.join();
+    if (acceptor_.joinable()) acceptor_.join();
     std::lock_guard<std::mutex> lock(mutex_);
     close(listener_);
     listener_ = -1;

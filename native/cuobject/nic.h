@@ -18,8 +18,10 @@ class Nic {
 public:
     explicit Nic(const Table &table) : table_(table) {}
 
-    // Listens at the address. Returns the port, or 0 and `error`.
-    uint16_t start(const Address &address, uint32_t dc_key, std::string &error);
+    // Reserves a port at the address and returns it, or 0 and `error`. Whoever connects waits until start.
+    uint16_t listenAt(const Address &address, std::string &error);
+    // Serves, from the table, which must be open by now.
+    bool start(uint32_t dc_key, std::string &error);
     void stop();
     // Ends the transfers under a withdrawn key; when it returns none is left.
     void drop(uint32_t rkey);

@@ -85,9 +85,10 @@ void Runtime::shutDown() {
 bool Runtime::openLocal() {
     if (table_.isOpen()) return true;
     config_ = loadConfig();
+    port_ = 0;
     openLog(config_.log_directory, config_.log_level);
     std::string error = config_.problem;
-    if (error.empty() && config_.tcp) port_ = nic_.start(config_.address, config_.dc_key, error);
+    if (error.empty() && config_.tcp) port_ = nic_.listenAt(config_.address, error);
     if (error.empty()) {
         // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise.
         // Where there is no Yama the call fails and is not needed.
@@ -99,9 +100,13 @@ bool Runtime::openLocal() {
         header.dc_key = config_.dc_key;
         header.port = port_;
         memcpy(header.gid, config_.address.gid, sizeof(header.gid));
-        if (!table_.open(header, error)) nic_.stop();
+        if (table_.open(header, error) && port_ != 0 && !nic_.start(config_.dc_key, error)) {
+            table_.remove();
+            table_.forget();
+        }
     }
     if (!error.empty()) {
+        nic_.stop();
         log(Level::kError, "not connected: %s", error.c_str());
         return false;
     }

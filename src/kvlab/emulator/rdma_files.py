@@ -39,5 +39,6 @@ def reserve(fd: int, length: int) -> None:
     if length <= CHUNK or _libc.fallocate(fd, 0, 0, length) == 0:
         return
     number = ctypes.get_errno()
-    if number not in (errno.EOPNOTSUPP, errno.ENOSYS):
+    # Anything else means that this file system cannot take space ahead; writing will show what it can.
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         raise OSError(number, os.strerror(number))
