@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from kvlab.errors import KvlabError
 from kvlab.kvcache.geometry import DTYPE_BYTES, Geometry
+from kvlab.kvcache.versions import release
 
 PROFILE_NAMES = ("baseline", "s3-http", "s3-rdma", "file")
 MODES = ("none", "mp", "in-process")
@@ -160,6 +161,8 @@ class ProfileSpec:
             raise KvlabError(
                 f"profile {self.name}: KV dtype {self.kv_dtype!r} is not auto, {', '.join(DTYPE_BYTES)}."
             )
+        for version in (self.vllm, self.lmcache, self.nixl):
+            release(version)
         for port in ("api_port", "lmcache_port", "lmcache_http_port", "lmcache_metrics_port"):
             if not 1 <= getattr(self, port) <= 65535:
                 raise KvlabError(
@@ -187,8 +190,13 @@ class ProfileSpec:
                 f"profile {self.name}: no endpoint; give at least one http(s)://host:port of the store."
             )
         for endpoint in self.endpoints:
-            parts = urlsplit(endpoint)
-            if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+            parts = _split(endpoint)
+            if (
+                parts is None
+                or parts.scheme not in ("http", "https")
+                or not parts.hostname
+                or parts.path not in ("", "/")
+            ):
                 raise KvlabError(
                     f"profile {self.name}: endpoint {endpoint!r} is not of the form http(s)://host:port."
                 )
@@ -224,11 +232,20 @@ class ProfileSpec:
                 )
 
 
+def _split(endpoint: str) -> SplitResult | None:
+    """The endpoint's parts, or None where its port is no port."""
+    try:
+        parts = urlsplit(endpoint)
+        return parts if parts.port is None or parts.port > 0 else None
+    except ValueError:
+        return None
+
+
 def _convert(name: str, kind: str, value: Any) -> Any:
     """A plain value as the type that the field has, or one sentence why not."""
     if kind.startswith("tuple"):
         if isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
-            return tuple(value)
+            return tuple(str(v) for v in value)
         raise KvlabError(f"profile field {name} must be a list of strings.")
     if kind.startswith("Mapping"):
         if isinstance(value, Mapping):
@@ -243,5 +260,6 @@ def _convert(name: str, kind: str, value: Any) -> Any:
     if kind.startswith("float") and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if kind == "str" and isinstance(value, str):
-        return value
+        # Ansible's strings are a class of their own, which YAML does not write.
+        return str(value)
     raise KvlabError(f"profile field {name} is {value!r}; it must be of type {kind}.")

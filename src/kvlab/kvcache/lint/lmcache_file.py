@@ -152,7 +152,7 @@ def _extra_keys(doc: Document, extra: dict[str, Any], context: Context) -> Itera
 
 
 def _storage(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
-    backend = extra.get("nixl_backend")
+    backend = _backend_name(extra)
     yield from _backend(doc, backend, context)
     yield from _pool(doc, extra, context)
     yield from _device_and_buffer(doc, extra, context)
@@ -174,7 +174,7 @@ def _storage(doc: Document, extra: dict[str, Any], context: Context) -> Iterator
     yield from _profile(doc, extra, context)
 
 
-def _backend(doc: Document, backend: Any, context: Context) -> Iterator[Finding]:
+def _backend(doc: Document, backend: str | None, context: Context) -> Iterator[Finding]:
     path = (EXTRA, "nixl_backend")
     known = knownkeys.data("nixl-obj")["backends"]
     if backend is None:
@@ -191,7 +191,7 @@ def _backend(doc: Document, backend: Any, context: Context) -> Iterator[Finding]
             "error",
             path,
             f"{backend!r} is no NIXL back end that LMCache {context.lmcache.version} takes."
-            + did_you_mean(str(backend).upper(), known),
+            + did_you_mean(backend.upper(), known),
             f"One of {', '.join(known)}.",
         )
     elif known[backend]["file"]:
@@ -203,7 +203,7 @@ def _backend(doc: Document, backend: Any, context: Context) -> Iterator[Finding]
                 f"{backend} needs a folder.",
                 "Add nixl_path: /mounted/folder.",
             )
-        if doc.get(EXTRA, "nixl_backend") == "GDS_MT" and doc.get("use_layerwise"):
+        if backend == "GDS_MT" and doc.get("use_layerwise"):
             yield doc.finding(
                 "LMC013",
                 "error",
@@ -243,7 +243,7 @@ def _pool(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Fi
             "Write nixl_pool_size: 0.",
         )
     elif size > 0:
-        file_backend = extra.get("nixl_backend") != "OBJ"
+        file_backend = _backend_name(extra) != "OBJ"
         yield doc.finding(
             "LMC017",
             "warning" if file_backend else context.strict(),
@@ -252,7 +252,7 @@ def _pool(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Fi
             "instances, and nothing is found after a restart.",
             "Write nixl_pool_size: 0.",
         )
-    elif context.lmcache_release < (0, 4, 6) and extra.get("nixl_backend") not in ("OBJ", "AZURE_BLOB", None):
+    elif context.lmcache_release < (0, 4, 6) and _backend_name(extra) not in ("OBJ", "AZURE_BLOB", None):
         yield doc.finding(
             "LMC018",
             "error",
@@ -301,7 +301,7 @@ def _device_and_buffer(doc: Document, extra: dict[str, Any], context: Context) -
     params = extra.get("nixl_backend_params")
     accelerated = isinstance(params, dict) and nixl_params.is_accelerated(params)
     on_gpu = isinstance(device, str) and device.startswith("cuda")
-    if on_gpu and extra.get("nixl_backend") == "OBJ" and not accelerated:
+    if on_gpu and _backend_name(extra) == "OBJ" and not accelerated:
         yield doc.finding(
             "LMC023",
             "error",
@@ -309,7 +309,7 @@ def _device_and_buffer(doc: Document, extra: dict[str, Any], context: Context) -
             "NIXL's plain S3 engine takes host memory only; registration fails and vLLM serves without a cache.",
             'Write nixl_buffer_device: cpu, or switch the engine on with accelerated: "true" and type: "dell".',
         )
-    devices = knownkeys.data("nixl-obj")["backends"].get(extra.get("nixl_backend"), {}).get("devices", [])
+    devices = knownkeys.data("nixl-obj")["backends"].get(_backend_name(extra) or "", {}).get("devices", [])
     if on_gpu and devices and "cuda" not in devices:
         yield doc.finding(
             "LMC024",
@@ -555,7 +555,7 @@ def _endpoint_list(doc: Document, extra: dict[str, Any], context: Context) -> It
         yield doc.finding(
             "LMC048", "warning", path, "an endpoint is listed twice.", "List each data node once."
         )
-    if extra.get("nixl_backend") not in ("OBJ", None):
+    if _backend_name(extra) not in ("OBJ", None):
         yield doc.finding("LMC049", "warning", path, "endpoints are used by OBJ only.", "Remove the list.")
     if "endpoint_override" in params:
         yield doc.finding(
@@ -578,7 +578,7 @@ def _endpoint_list(doc: Document, extra: dict[str, Any], context: Context) -> It
 def _profile(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
     params = extra.get("nixl_backend_params")
     accelerated = isinstance(params, dict) and nixl_params.is_accelerated(params)
-    backend = extra.get("nixl_backend")
+    backend = _backend_name(extra)
     wrong = {
         "baseline": "a baseline has no external cache",
         "s3-http": "this file asks for the accelerated engine" if accelerated else None,
@@ -595,6 +595,12 @@ def _profile(doc: Document, extra: dict[str, Any], context: Context) -> Iterator
             f"the profile is {context.profile}, but {wrong}.",
             "Correct the file or name the right profile.",
         )
+
+
+def _backend_name(extra: dict[str, Any]) -> str | None:
+    """The back end as text, whatever YAML made of it; None where none is given."""
+    value = extra.get("nixl_backend")
+    return None if value is None else str(value)
 
 
 def _truthy(value: Any) -> bool:
