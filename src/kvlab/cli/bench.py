@@ -1,0 +1,67 @@
+"""`kvlab bench`: speed of the lab's own parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def command() -> None:
+    """Measure the lab's own parts."""
+
+
+@command.command("emulator")
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+@click.option("--rounds", default=15, show_default=True, help="Rounds in which all contenders take turns.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to store; decides the file system.")
+@click.option(
+    "--serving-python",
+    type=click.Path(path_type=Path),
+    help="Python with nixl. Default: .lab/venv/bin/python if there; else a Python client stands in for NIXL.",
+)
+@click.option(
+    "--cuobject", type=click.Path(path_type=Path), help="Folder of libcuobjclient.so.1. Default: .lab/lib"
+)
+@click.option(
+    "--moto", type=click.Path(path_type=Path), help="moto_server, to compare with. Default: the path's."
+)
+@click.option(
+    "--stored-gib", default=0, show_default=True, help="Store so much before looking at the memory."
+)
+def emulator(
+    as_json: bool,
+    rounds: int,
+    folder: Path | None,
+    serving_python: Path | None,
+    cuobject: Path | None,
+    moto: Path | None,
+    stored_gib: int,
+) -> None:
+    """The emulated ObjectScale over what this machine can do at all (simulated)."""
+    from kvlab.emulator import bench
+
+    python, library = serving_python or Path(".lab/venv/bin/python"), cuobject or Path(".lab/lib")
+    nixl = serving_python is not None or (python.exists() and (library / "libcuobjclient.so.1").exists())
+    settings = bench.Settings(
+        folder=folder,
+        rounds=rounds,
+        # Not resolved: a venv's python is a link, and what it links to knows nothing of the venv.
+        serving_python=python.absolute() if nixl else None,
+        cuobject=library.absolute() if nixl else None,
+        moto=moto or bench.find_moto(),
+        stored_gib=stored_gib,
+    )
+    result = bench.run(settings, lambda line: click.echo(line, err=True))
+    for name, ratio in result["ratios"].items():
+        took = ", ".join(f"{who} {ms} ms" for who, ms in result["milliseconds"][name].items())
+        click.echo(f"{name:16}{ratio} of its floor (wanted {bench.TARGETS[name]}): {took}")
+    click.echo(f"one-sided GETs of 1 MiB per second: {result['rdma_get_1MiB_per_second']}")
+    click.echo(f"10,000 objects listed in {result['list_10000_seconds']} s")
+    click.echo(f"resident memory with {stored_gib} GiB stored: {result['resident_mb']} MB")
+    for miss in result["misses"]:
+        click.echo(f"missed: {miss}")
+    if as_json:
+        click.echo(json.dumps(result))
