@@ -7,8 +7,8 @@ import time
 
 from ansible.plugins.action import ActionBase
 
-POLL_S = 1.0
-TELL_S = 5.0
+POLL_S = 2.0
+TELL_S = 10.0
 
 
 class ActionModule(ActionBase):

@@ -9,8 +9,8 @@ from kvlab.serving import health
 from kvlab.serving.lab import Lab
 from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
 
-VLLM_START_S = 300
-LMCACHE_START_S = 90
+VLLM_START_S = 600
+LMCACHE_START_S = 180
 
 
 def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
