@@ -1,0 +1,76 @@
+"""A stack file says what its locks hold, and why for everything unusual. Needs no network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kvlab import stacks
+from kvlab.kvcache import knownkeys
+
+FOLDER = Path(__file__).parents[2] / "stacks"
+NAMES = stacks.known(FOLDER)
+CASES = [(name, python) for name in NAMES for python in ("3.11", "3.12")]
+
+
+def raw(name: str) -> dict[str, Any]:
+    values: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yml").read_text())
+    return values
+
+
+def locked(name: str, python: str) -> dict[str, str]:
+    text = stacks.load(FOLDER, name).lock(python).read_text()
+    return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", text, flags=re.MULTILINE))
+
+
+def test_the_three_stacks_are_there() -> None:
+    assert NAMES == ["current-cpu", "dell-2026-05", "dell-fixed"]
+
+
+@pytest.mark.parametrize(("name", "python"), CASES)
+def test_a_lock_holds_the_named_versions_and_nothing_left_out(name: str, python: str) -> None:
+    stack, lock = stacks.load(FOLDER, name), locked(name, python)
+    assert python in stack.python
+    for package in stack.packages.values():
+        assert lock[package.distribution] == package.version
+    assert not set(stack.left_out) & set(lock)
+    for distribution, version in stack.overrides.items():
+        assert lock[distribution] == version
+    if stack.device == "cuda":
+        assert lock["torch"] == stack.torch_version
+
+
+@pytest.mark.parametrize(("name", "python"), CASES)
+def test_every_line_of_a_lock_has_a_hash(name: str, python: str) -> None:
+    text = stacks.load(FOLDER, name).lock(python).read_text()
+    for entry in re.split(r"\n(?=[a-z0-9])", text.strip()):
+        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+    assert "://" not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_override_and_everything_left_out_has_a_reason(name: str) -> None:
+    values = raw(name)
+    assert set(values["overrides"]) == set(values.get("overrides_why", {}))
+    assert all(len(reason) > 10 for reason in values["left_out"].values())
+    assert values["known_defects"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_stack_claims_a_gpu_run_that_nobody_made(name: str) -> None:
+    assert stacks.load(FOLDER, name).proven in ("resolved", "imported", "ran-simulated")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_linter_has_the_keys_of_the_stacks_lmcache(name: str) -> None:
+    version = stacks.load(FOLDER, name).packages["lmcache"].version
+    assert knownkeys.lmcache(version).version == version
+
+
+def test_the_fixed_stack_takes_the_cufile_release_of_its_hosts_cuobject() -> None:
+    values = raw("dell-fixed")
+    assert values["overrides"]["nvidia-cufile"] == values["host"]["libcufile-13-1"] == "1.16.1.26"
