@@ -96,7 +96,7 @@ def _failure(d: Descriptor, number: int) -> RdmaError:
     if number == errno.ESRCH:
         return RdmaError(f"Process {d.dctn} has ended.")
     if number == errno.EFAULT:
-        return RdmaError(f"Memory that process {d.dctn} registered is no longer mapped.")
+        return RdmaError(f"Memory that process {d.dctn} registered is no longer there.")
     return RdmaError(f"Access to the memory of process {d.dctn} failed: {os.strerror(number)}.")
 
 

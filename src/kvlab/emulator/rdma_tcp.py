@@ -26,7 +26,7 @@ _REFUSALS = {
     3: "another process listens there",
     4: "Remote access error: the rkey names no registration",
     5: "Remote access error: the range does not lie within the registration",
-    6: "memory that was registered is no longer mapped",
+    6: "memory that was registered is no longer there",
 }
 
 

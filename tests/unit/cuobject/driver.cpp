@@ -151,6 +151,11 @@ const std::map<std::string, Command> kCommands = {
          void *at = words.memory();
          return std::to_string(munmap(at, words.number()));
      }},
+    {"protect",  // ADDR BYTES: no access any more, though still mapped, so that nothing else takes its place
+     [](Words &words) {
+         void *at = words.memory();
+         return std::to_string(mprotect(at, words.number(), PROT_NONE));
+     }},
     {"load",  // ADDR PATH: the file's bytes into memory
      [](Words &words) {
          unsigned char *at = words.memory();

@@ -27,8 +27,8 @@ def connected(build: Build, config: Path | None, **environment: str) -> tuple[bo
 # Configuration
 
 
-def test_a_local_address_in_the_list_connects(plain: Build, config: Path) -> None:
-    assert connected(plain, config) == (True, "")
+def test_a_local_address_in_the_list_connects(build: Build, config: Path) -> None:
+    assert connected(build, config) == (True, "")
 
 
 @pytest.mark.parametrize(
@@ -42,72 +42,72 @@ def test_a_local_address_in_the_list_connects(plain: Build, config: Path) -> Non
     ],
 )
 def test_without_a_local_address_it_is_not_connected(
-    plain: Build, tmp_path: Path, addresses: object, reason: str
+    build: Build, tmp_path: Path, addresses: object, reason: str
 ) -> None:
-    ok, errors = connected(plain, write_config(tmp_path / "c.json", rdma_dev_addr_list=addresses))
+    ok, errors = connected(build, write_config(tmp_path / "c.json", rdma_dev_addr_list=addresses))
     assert not ok
     assert reason in errors
 
 
-def test_the_first_local_address_of_the_list_is_taken(plain: Build, tmp_path: Path) -> None:
+def test_the_first_local_address_of_the_list_is_taken(build: Build, tmp_path: Path) -> None:
     path = write_config(tmp_path / "c.json", rdma_dev_addr_list=["203.0.113.7", "127.0.0.2", "127.0.0.1"])
-    with Client(plain, path) as driver:
+    with Client(build, path) as driver:
         assert driver.ask("new") == ["0", "1"]
         _, text = driver.ask("put", 0, driver.memory(64), 64)
     assert str(rdma.parse(text).address) == "127.0.0.2"
 
 
-def test_a_file_that_cannot_be_read_is_named(plain: Build, tmp_path: Path) -> None:
-    ok, errors = connected(plain, tmp_path / "missing.json")
+def test_a_file_that_cannot_be_read_is_named(build: Build, tmp_path: Path) -> None:
+    ok, errors = connected(build, tmp_path / "missing.json")
     assert not ok
     assert f"cannot read {tmp_path}/missing.json" in errors
 
 
-def test_a_file_that_is_no_json_is_named_with_the_line(plain: Build, tmp_path: Path) -> None:
+def test_a_file_that_is_no_json_is_named_with_the_line(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text('{\n "properties": {\n  "rdma_dev_addr_list": [127.0.0.1]\n}}')
-    ok, errors = connected(plain, path)
+    ok, errors = connected(build, path)
     assert not ok
     assert f"{path} is no JSON: line 3:" in errors
 
 
-def test_comments_as_in_nvidias_template_are_read_over(plain: Build, tmp_path: Path) -> None:
+def test_comments_as_in_nvidias_template_are_read_over(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     path.write_text('// a lab\n{"properties": { // see below\n "rdma_dev_addr_list": ["127.0.0.1"] }}')
-    assert connected(plain, path)[0]
+    assert connected(build, path)[0]
 
 
 def test_cuobj_env_path_json_goes_before_cufile_env_path_json(
-    plain: Build, config: Path, tmp_path: Path
+    build: Build, config: Path, tmp_path: Path
 ) -> None:
     empty = write_config(tmp_path / "empty.json", rdma_dev_addr_list=[])
-    assert not connected(plain, config, CUOBJ_ENV_PATH_JSON=str(empty))[0]
-    assert connected(plain, empty, CUOBJ_ENV_PATH_JSON=str(config))[0]
+    assert not connected(build, config, CUOBJ_ENV_PATH_JSON=str(empty))[0]
+    assert connected(build, empty, CUOBJ_ENV_PATH_JSON=str(config))[0]
 
 
 @pytest.mark.parametrize(("written", "key"), [("0xffeeddcc", 0xFFEEDDCC), ("0x12", 0x12), (7, 7)])
 def test_the_dc_key_may_be_a_string_or_a_number(
-    plain: Build, tmp_path: Path, written: object, key: int
+    build: Build, tmp_path: Path, written: object, key: int
 ) -> None:
-    with Client(plain, write_config(tmp_path / "c.json", rdma_dc_key=written)) as driver:
+    with Client(build, write_config(tmp_path / "c.json", rdma_dc_key=written)) as driver:
         assert driver.ask("new") == ["0", "1"]
         assert struct.unpack_from("<I", driver.table.read_bytes(), 16)[0] == key
 
 
 @pytest.mark.parametrize("written", ["key", "", "0x1ffffffff", -1, 1.5, True, []])
 def test_a_dc_key_that_is_no_32_bit_number_is_not_connected(
-    plain: Build, tmp_path: Path, written: object
+    build: Build, tmp_path: Path, written: object
 ) -> None:
-    ok, errors = connected(plain, write_config(tmp_path / "c.json", rdma_dc_key=written))
+    ok, errors = connected(build, write_config(tmp_path / "c.json", rdma_dc_key=written))
     assert not ok
     assert "rdma_dc_key" in errors
 
 
-def test_it_logs_to_the_configured_folder_at_the_configured_level(plain: Build, tmp_path: Path) -> None:
+def test_it_logs_to_the_configured_folder_at_the_configured_level(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "c.json"
     for level, lines in (("ERROR", 0), ("INFO", 1), ("DEBUG", 2)):
         write_config(path, logging={"dir": str(tmp_path), "level": level})
-        with Client(plain, path) as driver:
+        with Client(build, path) as driver:
             driver.ask("new")
             driver.memory(64)
             log = tmp_path / f"cuobj_{driver.pid}.log"
@@ -217,12 +217,13 @@ def test_the_table_is_private_and_goes_with_the_process(client: Client) -> None:
 
 
 def test_a_killed_process_leaves_a_table_that_the_next_one_removes(
-    client: Client, plain: Build, config: Path
+    client: Client, build: Build, config: Path
 ) -> None:
-    with Client(plain, config) as killed:
+    with Client(build, config) as killed, Client(build, config) as other:
         killed.ask("new")
-    assert killed.table.exists()
-    with Client(plain, config) as other:
+        killed.process.kill()
+        killed.process.wait()
+        assert killed.table.exists()
         other.ask("new")
         assert not killed.table.exists()
         assert client.table.exists()
@@ -270,11 +271,12 @@ def test_withdrawing_waits_for_an_endpoint_that_is_inside_a_transfer(client: Cli
     assert client.answer() == ["0"]
 
 
-@pytest.mark.parametrize("kind", ["plain", "address", "thread"])
+@pytest.mark.parametrize("sanitizer", ["address", "thread"])
 def test_threads_share_a_client_without_error(
-    builds: Callable[[str], Build], config: Path, kind: str
+    builds: Callable[[str], Build], tmp_path: Path, sanitizer: str
 ) -> None:
-    with Client(builds(kind), config, KVLAB_CUOBJ_TCP="1") as driver:
+    config = write_config(tmp_path / "c.json", logging={"dir": str(tmp_path)})
+    with Client(builds(sanitizer), config, KVLAB_CUOBJ_TCP="1") as driver:
         assert driver.ask("new") == ["0", "1"]
         assert driver.ask("threads", 0, 4, 150) == ["0"]
         driver.finish()
