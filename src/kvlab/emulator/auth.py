@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hmac
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
 from botocore.auth import S3SigV4Auth  # type: ignore[import-untyped]
-from botocore.compat import HTTPHeaders  # type: ignore[import-untyped]
 from botocore.credentials import Credentials  # type: ignore[import-untyped]
 
 from kvlab.emulator.errors import S3Error
@@ -19,7 +19,7 @@ from kvlab.emulator.users import User, UserStore
 
 MAX_SKEW_S = 900  # AWS and ECS refuse a request whose date is more than 15 minutes away
 _ALGORITHM = "AWS4-HMAC-SHA256"
-_TIMESTAMP = re.compile(r"\d{8}T\d{6}Z")
+_TIMESTAMP = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _HEX64 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -54,15 +54,41 @@ class Verified:
         return f"{a.date}/{a.region}/{a.service}/aws4_request"
 
 
+class SignedHeaders:
+    """The headers that the client signed, in the shape that botocore's signer reads them."""
+
+    def __init__(self, values: dict[str, list[str]]) -> None:
+        self._values = values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name.lower()][0]
+
+    def get_all(self, name: str) -> list[str]:
+        """Every value of the header, in the order of the request."""
+        return self._values[name]
+
+
 class Signer(S3SigV4Auth):  # type: ignore[misc]
     """botocore's signer, told by the client which headers are signed instead of choosing them itself."""
 
-    def headers_to_sign(self, request: SimpleNamespace) -> HTTPHeaders:
-        return request.headers
+    def headers_to_sign(self, request: SimpleNamespace) -> SignedHeaders:
+        headers: SignedHeaders = request.headers
+        return headers
 
     def sign_text(self, text: str, timestamp: str) -> str:
         """Lower-case hex signature of a ready string to sign."""
         return str(self.signature(text, SimpleNamespace(context={"timestamp": timestamp})))
+
+
+@functools.lru_cache(maxsize=256)
+def _signer(access_key: str, secret: str, region: str) -> Signer:
+    return Signer(Credentials(access_key, secret), "s3", region)
 
 
 def parse_authorization(text: str) -> Authorization:
@@ -122,7 +148,7 @@ def verify(
         raise S3Error("InvalidAccessKeyId", "The access key ID you provided does not exist in our records.")
     request = _request(method, raw_path, raw_query, by_name, authorization, timestamp)
     for secret in user.secret_keys:
-        signer = Signer(Credentials(user.access_key, secret), "s3", authorization.region)
+        signer = _signer(user.access_key, secret, authorization.region)
         try:
             text = signer.string_to_sign(request, signer.canonical_request(request))
         except UnicodeError:
@@ -146,15 +172,12 @@ def _request(
     authorization: Authorization,
     timestamp: str,
 ) -> SimpleNamespace:
-    signed = HTTPHeaders()
-    for name in authorization.signed_headers:
-        for value in by_name.get(name, []):
-            signed[name] = value  # HTTPHeaders keeps every value of a repeated name
+    signed = SignedHeaders({n: by_name[n] for n in authorization.signed_headers if n in by_name})
     if "x-amz-content-sha256" not in authorization.signed_headers:
         raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
     # The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode.
     path = quote(unquote_to_bytes(raw_path), safe="/-_.~")
-    params = parse_qsl(raw_query, keep_blank_values=True, errors="surrogateescape")
+    params = parse_qsl(raw_query, keep_blank_values=True, errors="surrogateescape") if raw_query else []
     return SimpleNamespace(
         method=method,
         url=f"http://signed.invalid{path}",
@@ -167,10 +190,12 @@ def _request(
 
 def _timestamp(by_name: dict[str, list[str]], authorization: Authorization, now: datetime.datetime) -> str:
     text = by_name.get("x-amz-date", [""])[0]
-    if not _TIMESTAMP.fullmatch(text):
+    match = _TIMESTAMP.fullmatch(text)
+    if not match:
         raise S3Error("AccessDenied", "The request needs a valid x-amz-date header.")
     try:
-        sent = datetime.datetime.strptime(text, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+        year, month, day, hour, minute, second = map(int, match.groups())
+        sent = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
     except ValueError:
         raise S3Error("AccessDenied", "The request needs a valid x-amz-date header.") from None
     if abs((now - sent).total_seconds()) > MAX_SKEW_S:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import mmap
 import os
 import re
 import secrets
@@ -270,8 +271,8 @@ def _peer(stack: contextlib.ExitStack, settings: Settings, folder: Path, job: di
 
 
 def _one_sided(settings: Settings, folder: Path, peer: Peer, say: Callable[[str], None]) -> dict[str, Series]:
-    local = ctypes.create_string_buffer(LARGE)
-    here = ctypes.addressof(local)
+    local = mmap.mmap(-1, LARGE)
+    here = ctypes.addressof(ctypes.c_char.from_buffer(local))
     ctypes.memset(here, 1, LARGE)
     series = {name: Series() for name in ("rdma_put_32MiB", "rdma_get_32MiB", "rdma_get_1MiB")}
     for key, size in (("large", LARGE), ("medium", MEDIUM)):
@@ -295,8 +296,9 @@ def _one_sided(settings: Settings, folder: Path, peer: Peer, say: Callable[[str]
             else:
                 bench_floor.one_sided_put(peer.pid, here, peer.address, size, folder)
 
-        floor()
-        for _ in range(settings.rounds):
+        for _ in range(settings.rounds + 1):
+            # The emulator too removes what is replaced after it has answered.
+            (folder / "object").unlink(missing_ok=True)
             found.take("floor", floor)
             found.take("emulator", transfers)
     return series

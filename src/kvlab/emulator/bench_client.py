@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import mmap
 import os
 import struct
 import sys
@@ -23,14 +24,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+_POLL_S = 20e-6  # without a pause the waiting client takes one of two cores from the emulator
 Transfer = Callable[[str, str, int], None]
 
 
 def main(kind: str) -> None:
     """Serve transfers until standard input ends."""
     job = json.loads(sys.stdin.readline())
-    buffer = ctypes.create_string_buffer(job["size"])
-    address = ctypes.addressof(buffer)
+    # Page-aligned, as LMCache's buffers are.
+    buffer = mmap.mmap(-1, job["size"])
+    address = ctypes.addressof(ctypes.c_char.from_buffer(buffer))
     ctypes.memset(address, 0x5A, job["size"])
     with (_nixl if kind == "nixl" else _python)(job, address) as transfer:
         print(json.dumps({"pid": os.getpid(), "address": address}), flush=True)
@@ -73,6 +76,7 @@ def _nixl(job: dict[str, Any], address: int) -> Iterator[Transfer]:
         handle = agent.initialize_xfer(op.upper(), local, remote, "bench", backends=["OBJ"])
         state = agent.transfer(handle)
         while state not in ("DONE", "ERR"):
+            time.sleep(_POLL_S)
             state = agent.check_xfer_state(handle)
         agent.release_xfer_handle(handle)
         if state != "DONE":

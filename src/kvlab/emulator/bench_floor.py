@@ -52,16 +52,19 @@ def one_sided_get(pid: int, local: int, remote: int, length: int) -> None:
 
 
 def one_sided_put(pid: int, local: int, remote: int, length: int, folder: Path) -> None:
-    """The floor of a one-sided PUT: the bytes end in a new file, renamed into place."""
-    copy("process_vm_readv", pid, local, remote, length)
-    fd = os.open(folder / "new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    """The floor of a one-sided PUT: the bytes end in a new file, renamed into place. A piece at a time, which is
+    faster than all at once: it stays in the cache between the two copies."""
+    fd = os.open(folder / "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        view = memoryview((ctypes.c_char * length).from_address(local)).cast("B")
-        while view:
-            view = view[os.write(fd, view) :]
+        for at in range(0, length, _PIECE):
+            count = min(_PIECE, length - at)
+            copy("process_vm_readv", pid, local, remote + at, count)
+            view = memoryview((ctypes.c_char * count).from_address(local)).cast("B")
+            while view:
+                view = view[os.write(fd, view) :]
     finally:
         os.close(fd)
-    (folder / "new").replace(folder / "object")
+    (folder / "new").rename(folder / "object")
 
 
 def serve(folder: Path) -> None:

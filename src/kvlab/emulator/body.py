@@ -7,6 +7,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
@@ -25,6 +26,7 @@ INLINE = 128 << 10  # smaller bodies are hashed and written on the loop: a threa
 BATCH = 1 << 20  # bytes handed to the threads at a time; bounds memory to two batches per request
 MAX_OBJECT = 5 << 30  # S3's limit for one PUT
 READ_TIMEOUT_S = 60.0
+_SHA256 = re.compile("[0-9a-f]{64}")
 _UNSIGNED = "UNSIGNED-PAYLOAD"
 _SIGNED_CHUNKS = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
 _SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
@@ -76,7 +78,7 @@ class Body:
             self._decoder = self._framing(call.who)
         elif self._payload == _UNSIGNED and "aws-chunked" in call.header("content-encoding").lower():
             self._decoder = ChunkedDecoder()
-        elif self._payload != _UNSIGNED and not _is_sha256(self._payload):
+        elif self._payload != _UNSIGNED and not _SHA256.fullmatch(self._payload):
             raise S3Error(
                 "InvalidArgument", "x-amz-content-sha256 must be UNSIGNED-PAYLOAD or a SHA-256 in hex."
             )
@@ -274,10 +276,6 @@ async def _all(working: list[Awaitable[None]]) -> None:
     for result in results:
         if isinstance(result, BaseException):
             raise result
-
-
-def _is_sha256(text: str) -> bool:
-    return len(text) == 64 and all(c in "0123456789abcdef" for c in text)
 
 
 def _content_md5(text: str) -> bytes | None:

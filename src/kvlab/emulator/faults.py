@@ -204,6 +204,8 @@ class FaultBook:
     def strike(self, op: str, bucket: str, key: str, *, rdma: bool) -> Struck:
         """What strikes this request; counts and random draws advance."""
         struck = Struck()
+        if not self._armed:
+            return struck
         for armed in self._armed.values():
             fault = armed.fault
             kind = KINDS[fault.kind]

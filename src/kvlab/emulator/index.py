@@ -7,6 +7,7 @@ any time leaves the old object or the new one, and at most a nameless file, whic
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import time
@@ -56,7 +57,9 @@ class Meta:
         return json.dumps([self.headers, self.user, self.parts], separators=(",", ":"))
 
     @staticmethod
+    @functools.lru_cache(maxsize=1024)
     def load(text: str) -> Meta:
+        """Objects of one kind have the same metadata, so its text is parsed once."""
         headers, user, parts = json.loads(text)
         return Meta(headers, user, tuple(parts))
 
@@ -97,6 +100,7 @@ class Part:
     modified: float
 
 
+_CACHED_BUCKETS = 1024
 _ENTRY = "bucket, key, file, size, etag, modified, meta"
 
 
@@ -111,6 +115,7 @@ class Index:
         self._db.execute("PRAGMA cache_size=-8192")
         self._db.executescript(_SCHEMA)
         self._codec = "utf-16-be" if utf16_order else "utf-8"
+        self._buckets: dict[tuple[str, str], Bucket] = {}  # those looked up lately; every change clears it
         self._adopt_order()
 
     def close(self) -> None:
@@ -131,6 +136,14 @@ class Index:
     # Buckets
 
     def bucket(self, namespace: str, name: str) -> Bucket | None:
+        found = self._buckets.get((namespace, name))
+        if found is None:
+            found = self._read_bucket(namespace, name)
+            if found is not None and len(self._buckets) < _CACHED_BUCKETS:
+                self._buckets[namespace, name] = found
+        return found
+
+    def _read_bucket(self, namespace: str, name: str) -> Bucket | None:
         row = self._db.execute(
             "SELECT id, namespace, name, owner, created, lifecycle, attributes FROM buckets"
             " WHERE namespace = ? AND name = ?",
@@ -171,9 +184,11 @@ class Index:
                 raise ValueError(name)
             text = json.dumps(value) if name == "attributes" else value
             self._db.execute(f"UPDATE buckets SET {name} = ? WHERE id = ?", (text, bucket))
+        self._buckets.clear()
 
     def delete_bucket(self, bucket: int) -> None:
         self._db.execute("DELETE FROM buckets WHERE id = ?", (bucket,))
+        self._buckets.clear()
 
     def is_empty(self, bucket: int) -> bool:
         return not self._db.execute("SELECT 1 FROM objects WHERE bucket = ? LIMIT 1", (bucket,)).fetchone()

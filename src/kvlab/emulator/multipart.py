@@ -254,7 +254,7 @@ def _chosen(wanted: list[tuple[int, str]], have: dict[int, Part]) -> list[Part]:
 
 def _join(service: Service, parts: list[Part], incoming: Incoming) -> None:
     for part in parts:
-        with service.store.path(part.file).open("rb") as handle:
+        with open(service.store.path(part.file), "rb") as handle:
             incoming.append(handle.fileno(), 0, part.size)
 
 

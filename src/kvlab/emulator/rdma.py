@@ -7,8 +7,11 @@ payload byte becomes a Python object. The client side is native/cuobject; both s
 
 from __future__ import annotations
 
+import functools
+import ipaddress
 import os
 import socket
+import time
 from typing import Literal
 
 from kvlab.emulator import rdma_process, rdma_tcp
@@ -64,13 +67,19 @@ def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
             return "process"
         case "tcp":
             return "tcp"
-    family = socket.AF_INET if d.address.version == 4 else socket.AF_INET6
+    return "process" if _is_local(d.address, int(time.monotonic())) else "tcp"
+
+
+@functools.lru_cache(maxsize=64)
+def _is_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address, second: int) -> bool:  # noqa: ARG001
+    """Whether this host has the address. Asked at most once a second: it costs as much as a small transfer."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
-            probe.bind((str(d.address), 0))
+            probe.bind((str(address), 0))
         except OSError:
-            return "tcp"
-    return "process"
+            return False
+    return True
 
 
 def _check_length(d: Descriptor, length: int) -> None:

@@ -26,6 +26,10 @@ _MAGIC = b"KVLABCU1"
 _HEADER_BYTES, _SLOT_BYTES = 4096, 32
 _FLOCK = struct.Struct("@hhqqi4x")
 
+# Copying to an address whose offset in its page is a little above the source's is four times slower (measured
+# on Zen: 1 to 31 bytes; loads seem to depend on the stores before them). Buffers of Python clients lie so, at 16.
+_PAGE, _ALIASED = 4096, 32
+
 # One system call moves at most 2 GiB less a page.
 _MAX_CALL = 1 << 30
 
@@ -70,10 +74,27 @@ def push(d: Descriptor, fd: int, offset: int, length: int, dc_key: int) -> int:
             anchor = ctypes.c_char.from_buffer(window)
             try:
                 base = ctypes.addressof(anchor) + offset - start
-                _move(_libc.process_vm_writev, d, base, d.addr, length)
+                if 0 < (d.addr - base) % _PAGE < _ALIASED:
+                    _push_shifted(d, fd, offset, length)
+                else:
+                    _move(_libc.process_vm_writev, d, base, d.addr, length)
             finally:
                 del anchor
     return length
+
+
+def _push_shifted(d: Descriptor, fd: int, offset: int, length: int) -> None:
+    """Through a buffer that lies half a page off, so that neither copy is an aliased one."""
+    shift = (offset + _PAGE // 2) % _PAGE
+    room = CHUNK - _PAGE
+    done = 0
+    while done < length:
+        count = min(room, length - done)
+        got = os.preadv(fd, [scratch.view[shift : shift + count]], offset + done)
+        if not got:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        _move(_libc.process_vm_writev, d, scratch.address + shift, d.addr + done, got)
+        done += got
 
 
 def _move(call: ctypes._NamedFuncPointer, d: Descriptor, local: int, remote: int, length: int) -> None:

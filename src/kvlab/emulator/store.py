@@ -35,9 +35,9 @@ class Hash(Protocol):
 class Incoming:
     """A body on its way in: a file nobody names yet. `Store.place` keeps it, `discard` removes it."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: str, name: str) -> None:
         self.name = name
-        self.path = folder / name
+        self.path = f"{folder}/{name}"
         self.size = 0
         self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
@@ -69,8 +69,9 @@ class Incoming:
     def discard(self) -> None:
         """Remove what was written; nothing to do once the file has been moved into place."""
         self.close()
-        with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
+        if self.path:
+            os.unlink(self.path)  # noqa: PTH108
+            self.path = ""
 
 
 class Store:
@@ -80,6 +81,7 @@ class Store:
         self._fsync = fsync
         self._data = folder / "data"
         self._incoming = folder / "incoming"
+        self._data_name, self._incoming_name = str(self._data), str(self._incoming)
         try:
             for needed in (folder, self._data, self._incoming):
                 needed.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,13 +115,13 @@ class Store:
                 if path.name not in named:
                     path.unlink()
 
-    def path(self, file: str) -> Path:
-        """Where the data file of that name lies."""
-        return self._data / file[:2] / file
+    def path(self, file: str) -> str:
+        """Where the data file of that name lies. Text, not a Path: this is on the way of every request."""
+        return f"{self._data_name}/{file[:2]}/{file}"
 
     def incoming(self) -> Incoming:
         """A new file for a body."""
-        return Incoming(self._incoming, uuid.uuid4().hex)
+        return Incoming(self._incoming_name, uuid.uuid4().hex)
 
     def place(self, body: Incoming) -> str:
         """Move a complete body among the data files; its name. Blocks for the disk when fsync is on."""
@@ -127,9 +129,10 @@ class Store:
             os.fsync(body.fd)
         body.close()
         target = self.path(body.name)
-        body.path.rename(target)
+        os.rename(body.path, target)  # noqa: PTH104
+        body.path = ""
         if self._fsync:
-            folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+            folder = os.open(self._data / body.name[:2], os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(folder)
             finally:
@@ -139,7 +142,7 @@ class Store:
     def remove(self, file: str) -> None:
         """Unlink a data file that no row names any more. May block for large files."""
         with contextlib.suppress(FileNotFoundError):
-            self.path(file).unlink()
+            os.unlink(self.path(file))  # noqa: PTH108
 
     def open(self, entry: Entry) -> int:
         """A read-only file descriptor on the object's bytes; it stays good when the object is replaced."""

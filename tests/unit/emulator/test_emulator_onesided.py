@@ -64,6 +64,24 @@ def test_a_range_is_pushed_to_where_the_descriptor_points(s3: Any, bucket: str) 
         assert memory.data == b"\xa5" * 5000 + data[10001:70001] + b"\xa5" * 5000
 
 
+@pytest.mark.parametrize("misaligned", [0, 1, 16, 31, 32, 2048, 4080])
+@pytest.mark.parametrize("start", [0, 1, 4095])
+def test_the_bytes_are_right_however_the_buffer_lies_in_its_page(
+    s3: Any, bucket: str, misaligned: int, start: int
+) -> None:
+    size = (2 << 20) + 7
+    data = os.urandom(start + size)
+    s3.put_object(Bucket=bucket, Key="k", Body=data)
+    with Registered(size + 8192) as memory:
+        offset = (start + misaligned - memory.address) % 4096
+        token = memory.descriptor(size, offset=offset)
+        one_sided(s3, "get_object", token, Bucket=bucket, Key="k", Range=f"bytes={start}-{start + size - 1}")
+        assert memory.data == b"\xa5" * offset + data[start:] + b"\xa5" * (8192 - offset)
+        assert memory.guards_untouched
+        one_sided(s3, "put_object", token, Bucket=bucket, Key="back", Body=b"")
+    assert s3.get_object(Bucket=bucket, Key="back")["Body"].read() == data[start:]
+
+
 def test_a_range_past_the_end_pushes_what_there_is(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"abc")
     with Registered(10) as memory:
