@@ -42,7 +42,7 @@ from ansible.errors import AnsibleFilterError
 
 try:
     from kvlab.errors import KvlabError
-    from kvlab.kvcache import render
+    from kvlab.kvcache import epoch, render
     from kvlab.kvcache.profile import ProfileSpec
 except ImportError as error:
     IMPORT_ERROR = error
@@ -70,9 +70,21 @@ def kv_profile_files(profile):
     }
 
 
+def kv_profile_epoch(profile, prefix=None):
+    """The cache epoch of a profile, or with a prefix the name of its bucket; the profile needs no bucket yet."""
+    if IMPORT_ERROR is not None or not isinstance(profile, dict):
+        return kv_profile_files(profile)
+    try:
+        spec = ProfileSpec.from_mapping({**profile, "bucket": profile.get("bucket") or "kvlab"})
+        found = epoch.of(spec, spec.geometry())
+        return found if prefix is None else epoch.bucket_name(prefix, found)
+    except KvlabError as error:
+        raise AnsibleFilterError(f"kv_profile_epoch: {error}") from None
+
+
 class FilterModule:
     """Filters of this file."""
 
     def filters(self):
         """Filter names and their functions."""
-        return {"kv_profile_files": kv_profile_files}
+        return {"kv_profile_files": kv_profile_files, "kv_profile_epoch": kv_profile_epoch}

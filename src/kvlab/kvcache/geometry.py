@@ -21,6 +21,8 @@ from kvlab.kvcache.modelconfig import STORED, WINDOWED, Layer, ModelShape, read_
 DTYPE_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp8": 1, "fp32": 4}
 DEFAULT_CHUNK = 256
 """LMCache's default tokens per chunk."""
+MAX_PIECES = 8
+"""More objects per chunk than this cost more in requests than padding costs in bytes."""
 VLLM_BLOCK_TOKENS = 16
 """Tokens in one of vLLM's KV blocks (its default); GPU memory is taken in whole blocks."""
 GIB = 1024**3
@@ -123,6 +125,23 @@ class Geometry:
     def object_bytes(self) -> int:
         """One object in the store: one chunk of one rank."""
         return self.bytes_per_token_per_rank * self.chunk_size
+
+    @property
+    def mp_slot_bytes(self) -> int:
+        """Size of one object that LMCache's MP server stores: its pages must be powers of two.
+
+        The largest power of two that divides a chunk, so that the bytes stay exact; where that would cut a chunk
+        into more than MAX_PIECES, the next power of two above it, which pads.
+        """
+        exact = self.object_bytes & -self.object_bytes
+        if self.object_bytes // exact <= MAX_PIECES:
+            return exact
+        return 1 << (self.object_bytes - 1).bit_length()
+
+    @property
+    def mp_slots_per_chunk(self) -> int:
+        """Objects that the MP server makes of one chunk of one rank."""
+        return -(-self.object_bytes // self.mp_slot_bytes)
 
     def objects(self, tokens: int) -> int:
         """Objects in the bucket after `tokens` were stored; an unfinished chunk is not stored."""

@@ -21,6 +21,7 @@ from kvlab.kvcache.profile import ProfileSpec, RenderedFile, RenderedProfile
 from kvlab.kvcache.versions import release
 
 MIN_POOL = 512
+SLOTS_PER_FILE = 64
 POOL_REQUESTS = 32
 """Longest requests that the static pool of MP mode has slots for; a TTFT plan stores fewer."""
 GIB = 1024**3
@@ -145,15 +146,21 @@ def lmcache_args(spec: ProfileSpec, geometry: Geometry) -> list[str]:
     if spec.shm_name:
         args += ["--shm-name", spec.shm_name]
     args += ["--l1-size-gb", f"{l1_size_gb(spec, geometry):g}", "--no-l1-use-lazy"]
-    # One chunk must be one object: with a smaller unit it becomes many and the pool runs out silently.
-    args += ["--l1-align-bytes", str(geometry.object_bytes)]
+    # The size of a stored object. With LMCache's default of 4 KiB a chunk becomes hundreds of them.
+    args += ["--l1-align-bytes", str(geometry.mp_slot_bytes)]
     # Keeps hot passes out of LMCache's DRAM tier, so that they read the tier under test.
     args += ["--l2-store-policy", "skip_l1", "--eviction-policy", "LRU", "--max-workers", "1"]
+    slots, params = pool_size(spec, geometry), backend_params(spec)
+    if spec.name == "file":
+        # A pool of files is held open; many objects to a file keep it under the limit of open files.
+        params |= {"file_path": spec.file_path, "use_direct_io": "false"}
+        params["file_size"] = str(SLOTS_PER_FILE * geometry.mp_slot_bytes)
+        slots = -(-slots // SLOTS_PER_FILE)
     adapter = {
         "type": "nixl_store",
         "backend": nixl_backend(spec),
-        "pool_size": pool_size(spec, geometry),
-        "backend_params": backend_params(spec),
+        "pool_size": slots,
+        "backend_params": params,
     }
     return [*args, "--l2-adapter", json.dumps(adapter, separators=(",", ":"))]
 
@@ -198,7 +205,7 @@ def nixl_backend(spec: ProfileSpec) -> str:
 def backend_params(spec: ProfileSpec) -> dict[str, str]:
     """NIXL's parameters: all strings, for NIXL knows no other type. Keys come from the environment."""
     if spec.name == "file":
-        return {"file_path": spec.file_path, "use_direct_io": "false"} if spec.mode == "mp" else {}
+        return {}
     params = {
         "bucket": spec.bucket,
         "endpoint_override": spec.endpoints[0],
@@ -237,7 +244,8 @@ def pool_size(spec: ProfileSpec, geometry: Geometry) -> int:
         return spec.pool_size
     if spec.mode == "in-process" and spec.name != "file":
         return 0
-    return max(MIN_POOL, POOL_REQUESTS * geometry.objects(spec.max_model_len + spec.chunk_size))
+    pieces = geometry.mp_slots_per_chunk if spec.mode == "mp" else 1
+    return max(MIN_POOL, POOL_REQUESTS * pieces * geometry.objects(spec.max_model_len + spec.chunk_size))
 
 
 def l1_size_gb(spec: ProfileSpec, geometry: Geometry) -> float:
@@ -245,7 +253,8 @@ def l1_size_gb(spec: ProfileSpec, geometry: Geometry) -> float:
     if spec.l1_size_gb is not None:
         return spec.l1_size_gb
     ranks = geometry.pp * geometry.saving_ranks_per_stage
-    need = 2 * ranks * geometry.buffer_bytes_per_rank(spec.max_model_len)
+    padded = geometry.mp_slots_per_chunk * geometry.mp_slot_bytes
+    need = 2 * ranks * geometry.chunks(spec.max_model_len) * padded
     return float(max(1, -(-need // GIB)))
 
 
@@ -279,6 +288,9 @@ def facts(spec: ProfileSpec, geometry: Geometry) -> dict[str, Any]:
         "shm_name": (spec.shm_name or None) if spec.mode == "mp" else None,
         "chunk_size": geometry.chunk_size,
         "chunk_bytes": geometry.object_bytes,
+        # What one object in the store holds, and how many of them one chunk of one rank becomes.
+        "slot_bytes": geometry.mp_slot_bytes if spec.mode == "mp" else geometry.object_bytes,
+        "slots_per_chunk": geometry.mp_slots_per_chunk if spec.mode == "mp" else 1,
         "bytes_per_token": geometry.bytes_per_token,
         "kv_dtype": geometry.kv_dtype,
         "buffer_bytes": geometry.buffer_bytes_per_rank(spec.max_model_len),

@@ -93,3 +93,14 @@ def test_a_clean_file_is_ok_in_the_module(
     file.write_text(render.profile(ProfileSpec.from_mapping(values)).files["cufile.json"].content)
     status, result = lint(capsys, paths=[str(file)], addresses=["127.0.0.1"])
     assert (status, result["errors"], result["findings"]) == (0, 0, [])
+
+
+def test_the_epoch_filter_names_a_bucket_before_there_is_one(values: dict[str, Any]) -> None:
+    epoch_of = load("filter", "kv_render").FilterModule().filters()["kv_profile_epoch"]
+    del values["bucket"]
+    found = epoch_of(values)
+    assert epoch_of(values, "kv-lab") == f"kv-lab-{found}"
+    with pytest.raises(AnsibleFilterError, match="too long"):
+        epoch_of(values, "x" * 60)
+    with pytest.raises(AnsibleFilterError, match="dictionary"):
+        epoch_of(None)

@@ -329,6 +329,7 @@ def arguments(values: dict[str, Any], file: str, old: str, new: str | None) -> s
         ("lmcache.args", "--l2-adapter", None, "MPS004"),
         ("lmcache.args", "--l1-align-bytes", None, "MPS005"),
         ("lmcache.args", "1048576", "4096", "MPS005"),
+        ("lmcache.args", "1048576", "1048577", "MPS011"),
         ("lmcache.args", '"type":"nixl_store"', "nonsense", "MPS007"),
         ("lmcache.args", '"bucket":', '"secret_key":"x","access_key":"y","bucket":', "MPS008"),
         ("lmcache.args", '"pool_size":', '"pool_size":0,"x":', "MPS009"),

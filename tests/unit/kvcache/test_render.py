@@ -70,6 +70,28 @@ def test_one_chunk_is_one_object_of_the_server(values: dict[str, Any]) -> None:
     assert flag(args, "--chunk-size") == "256"
 
 
+@pytest.mark.parametrize(
+    ("layers", "slot", "pieces"),
+    [(8, 1 << 20, 1), (12, 1 << 19, 3), (9, 1 << 21, 1)],
+)
+def test_a_stored_object_is_a_power_of_two_exact_where_few_pieces_make_a_chunk(
+    values: dict[str, Any], layers: int, slot: int, pieces: int
+) -> None:
+    values["model_config"]["num_hidden_layers"] = layers
+    rendered = files(values)
+    assert flag(json.loads(rendered["lmcache.args"]), "--l1-align-bytes") == str(slot)
+    facts = json.loads(rendered["profile.json"])
+    assert (facts["slot_bytes"], facts["slots_per_chunk"]) == (slot, pieces)
+    assert facts["pool_size"] >= 16 * pieces * 64
+
+
+def test_a_pool_of_files_stays_under_the_limit_of_open_files(values: dict[str, Any]) -> None:
+    found = adapter(files(values, name="file", file_path="/mnt/kv", max_model_len=131_072))
+    per_file = int(found["backend_params"]["file_size"]) // (256 * 4096)
+    assert found["pool_size"] < 512
+    assert found["pool_size"] * per_file >= 16 * 131_072 // 256
+
+
 def test_the_pool_has_room_for_many_longest_requests(values: dict[str, Any]) -> None:
     assert adapter(files(values))["pool_size"] >= 16 * 16_384 // 256
     assert adapter(files(values, max_model_len=256))["pool_size"] == render.MIN_POOL

@@ -65,14 +65,22 @@ def _sizes(flags: dict[str, str | None], context: Context) -> Iterator[Finding]:
     if context.geometry is None:
         return
     align = whole_number(flags.get("--l1-align-bytes"))
-    want = context.geometry.object_bytes
-    if align != want:
+    want = context.geometry.mp_slot_bytes
+    if align is not None and align.bit_count() != 1:
+        yield _finding(
+            "MPS011",
+            "error",
+            "--l1-align-bytes",
+            f"--l1-align-bytes is {align}; the server starts with powers of two only.",
+            f"Write --l1-align-bytes {want}.",
+        )
+    elif align != want:
         yield _finding(
             "MPS005",
             "error",
             "--l1-align-bytes",
-            f"--l1-align-bytes is {align}, one chunk is {want} bytes: a chunk becomes many objects and the pool runs "
-            "out while requests still succeed.",
+            f"--l1-align-bytes is {align or 'not given'}, a chunk is {context.geometry.object_bytes} bytes: it becomes "
+            "too many objects, and the pool runs out while requests still succeed.",
             f"Write --l1-align-bytes {want}.",
         )
     need = context.needed_buffer
@@ -124,19 +132,26 @@ def _adapter(text: str, context: Context) -> Iterator[Finding]:
             "Give the number of objects that the bucket may hold.",
         )
     elif context.geometry is not None and context.max_tokens is not None:
-        need = context.geometry.objects(context.max_tokens)
-        if pool < need:
+        need = context.geometry.objects(context.max_tokens) * context.geometry.mp_slots_per_chunk
+        have = pool * _slots_per_file(params, context.geometry.mp_slot_bytes)
+        if have < need:
             yield _finding(
                 "MPS010",
                 "error",
                 "--l2-adapter pool_size",
-                f"one request of {context.max_tokens} tokens makes {need} objects, the pool has {pool}.",
+                f"one request of {context.max_tokens} tokens makes {need} objects, the pool has {have}.",
                 f"Give several times {need}.",
             )
     if adapter.get("backend") == "OBJ":
         # The parameters are judged as if they stood in a file; their place is the argument.
         doc = Document({"backend_params": params}, {}, ())
         yield from nixl_params.check(doc, ("backend_params",), context)
+
+
+def _slots_per_file(params: dict[str, Any], slot: int) -> int:
+    """Objects in one file of a file back end; 1 for object back ends."""
+    size = whole_number(params.get("file_size"))
+    return max(1, size // slot) if size else 1
 
 
 def check_vllm(args: Sequence[str], context: Context) -> Iterator[Finding]:
