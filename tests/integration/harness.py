@@ -5,7 +5,9 @@ No judgement is made here: probes collect, checks judge, `demand` turns what is 
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +20,8 @@ from kvlab.probes import Facts, access_log, run_probe, s3_bucket
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
+RECORD_ENV = "KVLAB_RECORD_FACTS"  # a folder: all judged facts are left there, to be judged again or made a fixture
+_RECORDED = itertools.count()
 ENGINE_PATHS = {"standard": "http", "dell": "rdma"}  # what each NIXL engine promises
 PROFILE_OF_ENGINE = {"standard": "s3-http", "dell": "s3-rdma"}
 
@@ -52,6 +56,8 @@ class Bench:
 
     def prove(self, facts: Mapping[str, Any], *ids: str) -> None:
         """Judge `facts` by the checks `ids`, leave the findings in the JUnit properties, demand a pass."""
+        if folder := os.environ.get(RECORD_ENV):
+            Path(folder, f"{next(_RECORDED):03d}-{'-'.join(ids)}.json").write_text(json.dumps(facts))
         findings = judge(facts, ids)
         for finding in findings:
             self.record(f"finding.{finding.id}", json.dumps(finding.as_json()))
