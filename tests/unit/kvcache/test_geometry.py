@@ -127,6 +127,15 @@ def test_sliding_layers_are_counted_at_full_length_and_said_so() -> None:
     assert any("18 of 36" in w for w in g.warnings)
 
 
+@pytest.mark.parametrize("model_type", ["gpt_oss", "gemma2"])
+def test_alternating_models_begin_with_a_sliding_layer(model_type: str) -> None:
+    g = Geometry.from_config(config(model_type=model_type, num_hidden_layers=6, sliding_window=128), pp=2)
+    assert [w / t for w, t in zip(g.stage_window_bytes_per_token, g.stage_bytes_per_token, strict=True)] == [
+        pytest.approx(2 / 3),
+        pytest.approx(1 / 3),
+    ]
+
+
 def test_gemma3_has_one_full_layer_in_six() -> None:
     g = Geometry.from_config(config(model_type="gemma3_text", num_hidden_layers=26, sliding_window=512))
     assert g.attention_layers - g.windowed_layers == 4

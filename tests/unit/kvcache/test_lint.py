@@ -260,6 +260,12 @@ def test_a_wrong_environment_is_found(
     assert expected in ids(text, context(env=env)) - ids(text, context())
 
 
+def test_a_random_seed_is_not_called_invalid_but_not_fixed(in_process: dict[str, Any]) -> None:
+    ctx = context(env=GOOD_ENV | {"PYTHONHASHSEED": "random"})
+    (found,) = [f for f in lint.lint(yaml.safe_dump(rendered(in_process)), "x", ctx) if f.id == "ENV002"]
+    assert "not fixed" in found.reason
+
+
 def test_an_environment_that_was_not_given_is_said(in_process: dict[str, Any]) -> None:
     assert "ENV001" in ids(yaml.safe_dump(rendered(in_process)), context(env=None))
 
