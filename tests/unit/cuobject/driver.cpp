@@ -183,6 +183,16 @@ const std::map<std::string, Command> kCommands = {
          cuObjClient *client = words.client();
          return std::to_string(client->cuMemObjPutDescriptor(words.memory()));
      }},
+    {"cycle",  // CLIENT ADDR BYTES COUNT: registers and unregisters that often; number of failures
+     [](Words &words) {
+         cuObjClient *client = words.client();
+         void *at = words.memory();
+         const size_t size = words.number();
+         int failures = 0;
+         for (uint64_t left = words.number(); left > 0; --left)
+             failures += client->cuMemObjGetDescriptor(at, size) + client->cuMemObjPutDescriptor(at);
+         return std::to_string(failures);
+     }},
     {"get", [](Words &words) { return operate(words, "get"); }},
     {"put", [](Words &words) { return operate(words, "put"); }},
     {"nested",  // a get of the same memory from inside the callback of a put: both return values

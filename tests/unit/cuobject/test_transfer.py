@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import socket
@@ -68,7 +68,9 @@ def test_a_put_brings_the_clients_bytes_into_the_file(client: Client, tmp_path: 
 
 @pytest.mark.usefixtures("transport")
 @pytest.mark.parametrize(
-    ("size", "offset"), [(1, 0), (4095, 0), (4096, 4096), (MIB, 1), (MIB + 1, 4095), (5 * MIB + 3, 70001)]
+    ("size", "offset"),
+    # The last two: where source and target lie alike in their pages, they are copied another way.
+    [(1, 0), (4096, 4096), (MIB + 1, 4095), (5 * MIB + 3, 70001), (10, 84), (3 * MIB + 5, 4096 + 84)],
 )
 def test_a_get_brings_the_range_into_memory_and_nothing_beside_it(
     client: Client, tmp_path: Path, size: int, offset: int
@@ -121,6 +123,18 @@ def test_a_withdrawn_registration_is_refused_although_the_memory_is_registered_a
     client.ask("register", 0, address, 4096)
     assert "names no registration" in refused(old, tmp_path)
     assert client.dump(address, 4096, tmp_path / "found") == bytes([POISON]) * 4096
+
+
+def test_a_key_stays_dead_when_its_slot_is_used_again(client: Client, tmp_path: Path) -> None:
+    address = client.memory(4096, POISON)
+    old = descriptor(client, "get", address, 4096)
+    client.ask("unregister", 0, address)
+    assert client.ask("cycle", 0, address, 4096, 65535) == ["0"]
+    client.ask("register", 0, address, 4096)
+    new = descriptor(client, "get", address, 4096)
+    assert (new.rkey & 0xFFFF, new.rkey != old.rkey) == (old.rkey & 0xFFFF, True)
+    assert "names no registration" in refused(old, tmp_path)
+    assert rdma.pull(new, new_file(tmp_path / "object"), 4096) == 4096
 
 
 @pytest.mark.usefixtures("transport")
@@ -222,6 +236,42 @@ def test_a_table_of_another_format_is_refused(tmp_path: Path, client: Client) ->
     assert "another format" in refused(found, tmp_path)
 
 
+LOOPBACK = bytes(10) + b"\xff\xff" + bytes((127, 0, 0, 1))
+
+
+def forge_table(folder: Path, pid: int) -> tuple[Path, rdma.Descriptor]:
+    """A table that offers low memory of any process, and a descriptor for it."""
+    header = struct.pack("<8sIIII16s", b"KVLABCU1", 65536, pid, rdma.DEFAULT_DC_KEY, 0, LOOPBACK)
+    table = folder / f"kvlab-cuobj-{pid}"
+    table.write_bytes(header.ljust(4096, b"\0") + struct.pack("<QQII8x", 4096, 1 << 40, 0x10000, 1))
+    return table, rdma.Descriptor(4096, 64, 0x10000, 0, pid, True, LOOPBACK)
+
+
+def test_a_table_left_over_under_an_id_that_is_in_use_again_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvlab.emulator.rdma_process._DIRECTORY", tmp_path)
+    _, found = forge_table(tmp_path, os.getpid())
+    assert "left over" in refused(found, tmp_path)
+
+
+def test_a_table_of_another_user_than_the_process_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else anybody could offer up a process that never registered anything."""
+    nobody = 65534
+    victim = subprocess.Popen(["sleep", "600"], user=nobody) if os.getuid() == 0 else None
+    monkeypatch.setattr("kvlab.emulator.rdma_process._DIRECTORY", tmp_path)
+    table, found = forge_table(tmp_path, victim.pid if victim else 1)
+    with table.open("r+b") as forged:
+        lock = struct.pack("@hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        fcntl.fcntl(forged, fcntl.F_OFD_SETLK, lock)
+        assert "not made by that process's user" in refused(found, tmp_path)
+    if victim:
+        victim.kill()
+        victim.wait()
+
+
 def test_a_kernel_that_forbids_ptrace_is_a_clear_error(client: Client, tmp_path: Path) -> None:
     _, text = client.ask("put", 0, client.memory(4096), 4096)
     assert client.ask("undumpable") == ["0"]
@@ -287,15 +337,30 @@ def test_withdrawing_breaks_off_a_tcp_transfer(client: Client) -> None:
     assert received < size
 
 
-def test_garbage_on_the_tcp_port_ends_only_its_own_connection(client: Client, tmp_path: Path) -> None:
+def test_a_malformed_request_on_the_tcp_port_ends_only_its_own_connection(
+    client: Client, tmp_path: Path
+) -> None:
     found = descriptor(client, "get", client.memory(4096, POISON), 4096)
-    for garbage in (os.urandom(48), b"GET / HTTP/1.1\r\n\r\n" * 3, b"KVR1" + bytes(44), b"x"):
+
+    def request(magic: bytes = b"KVR1", operation: int = 2, size: int = 64, length: int = 64) -> bytes:
+        fields = rdma.DEFAULT_DC_KEY, found.dctn, found.rkey, 0, found.addr, size, length
+        return struct.pack("<4sIIIIIQQQ", magic, operation, *fields)
+
+    malformed = [
+        b"GET / HTTP/1.1\r\nHost: here\r\nUser-Agent: aaaaa\r\n\r\n",
+        bytes(48),
+        request(magic=b"KVR2"),
+        request(operation=0),
+        request(operation=3),
+        request(length=0),
+        request(length=65),
+    ]
+    for data in malformed:
         with socket.create_connection(("127.0.0.1", found.lid), timeout=10) as peer:
-            peer.sendall(garbage)
-            # Closed with or without a reset, as the client's side had read all of it or not.
-            with contextlib.suppress(ConnectionError):
-                while len(garbage) >= 48 and peer.recv(100):
-                    pass
+            peer.sendall(data[:48])
+            assert peer.recv(100, socket.MSG_WAITALL) == b"KVR1" + struct.pack("<I", 1)
+    with socket.create_connection(("127.0.0.1", found.lid), timeout=10) as peer:
+        peer.sendall(request()[:47])
     assert client.dump(found.addr, 4096, tmp_path / "found") == bytes([POISON]) * 4096
     assert client.ask("connected", 0) == ["1"]
 
