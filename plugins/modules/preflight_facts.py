@@ -181,6 +181,7 @@ def main():
         from kvlab.serving.profiles import socket_paths
 
         facts = {
+            "state_dir": str(state_dir),
             "system": platform.system(),
             "machine": platform.machine(),
             "python": {"interpreter": wanted["python"], **_python_version(wanted["python"])},

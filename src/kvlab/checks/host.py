@@ -6,6 +6,7 @@ Topic `host`: what the Ansible module `preflight_facts` collects, and `inventory
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kvlab.checks.registry import Tally, TopicFacts, Verdict, check
@@ -19,6 +20,9 @@ VENV_GIB, RUN_GIB = 4.0, 1.0
 
 SOCKET_PATH_MAX = 107
 """sun_path holds 108 bytes with the closing zero."""
+
+PLAIN_PATH = re.compile(r"[A-Za-z0-9._/+,@~=-]+")
+"""make cannot carry a space in a target, supervisor's files read % and ; as their own."""
 
 PYTHONS = ("3.11", "3.12")
 _SOURCE = "facts/local_stack.md"
@@ -162,6 +166,23 @@ def sockets(facts: TopicFacts) -> Verdict:
             len(path.encode()) <= SOCKET_PATH_MAX,
             f"{path} has {len(path.encode())} of {SOCKET_PATH_MAX} bytes",
         )
+    return tally.verdict()
+
+
+@check(
+    "HOST011",
+    "The path of the lab is plain",
+    stage="preflight",
+    severity="critical",
+    topic="host",
+    remedy="Move the checkout (or kvlab_state_dir) to a path of letters, digits and . _ / + , @ ~ = - only.",
+    source="supervisor's configuration format; GNU make manual",
+)
+def plain_path(facts: TopicFacts) -> Verdict:
+    """Characters that make or supervisor would take for something else."""
+    odd = sorted(set(PLAIN_PATH.sub("", facts["state_dir"])))
+    tally = Tally()
+    tally.add(not odd, f"{facts['state_dir']} has {' '.join(map(repr, odd)) or 'no odd character'}")
     return tally.verdict()
 
 

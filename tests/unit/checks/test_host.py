@@ -20,6 +20,7 @@ GOOD: dict[str, Any] = {
         "profiles": ["baseline", "s3-rdma"],
     },
     "host": {
+        "state_dir": "/srv/lab/.lab",
         "system": "Linux",
         "machine": "x86_64",
         "python": {"interpreter": "python3", "version": "3.11.7", "venv": True},
@@ -63,6 +64,7 @@ BAD: dict[str, tuple[str, dict[str, Any], str]] = {
         {"object_store": {"endpoint": "http://x", "problem": "nothing answers at http://x"}},
         "nothing",
     ),
+    "HOST011": ("host", {"state_dir": "/srv/my lab/.lab"}, "' '"),
     "HOST010": ("inventory", {"stack": "c"}, "there is no stack 'c'; there are a, b"),
 }
 
