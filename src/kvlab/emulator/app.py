@@ -10,7 +10,6 @@ import os
 import socket
 import struct
 from collections.abc import Callable
-from email.utils import formatdate
 
 from aiohttp import web
 
@@ -18,7 +17,7 @@ from kvlab.emulator import auth, routes
 from kvlab.emulator.call import Call, FileSlice, Reply
 from kvlab.emulator.errors import DisconnectedError, NotModifiedError, S3Error
 from kvlab.emulator.faults import Struck
-from kvlab.emulator.log import AccessLog
+from kvlab.emulator.log import AccessLog, http_date
 from kvlab.emulator.reply import send
 from kvlab.emulator.service import Service
 from kvlab.emulator.store import storage_error
@@ -75,7 +74,7 @@ class Front:
         except S3Error as error:
             return _error_reply(call, error)
         except NotModifiedError as condition:
-            modified = formatdate(int(condition.modified), usegmt=True)
+            modified = http_date(int(condition.modified))
             return Reply(304, {"ETag": f'"{condition.etag}"', "Last-Modified": modified})
         except DisconnectedError as gone:
             call.error = str(gone)
@@ -100,12 +99,7 @@ class Front:
         service = self.service
         rdma = service.dialect.rdma
         call.struck = service.faults.strike(call.op, call.bucket, call.key, rdma=rdma and call.rdma_requested)
-        struck = call.struck
-        if struck.delay:
-            await asyncio.sleep(struck.delay)
-        if "reset-before" in struck:
-            raise DisconnectedError("reset by a fault")
-        skew = struck["clock-skew"].seconds if "clock-skew" in struck else 0.0
+        skew = await _suffer(call.struck) if call.struck.by_kind else 0.0
         call.who = auth.verify(
             service.users,
             method=call.method,
@@ -115,7 +109,8 @@ class Front:
             now=service.now() + datetime.timedelta(seconds=skew),
             region=None if service.dialect.region_ignored else AWS_REGION,
         )
-        _refuse_by_fault(struck)
+        if call.struck.by_kind:
+            _refuse_by_fault(call.struck)
         routes.refuse_unknown(call, route, rdma=rdma)
         return await route.handler(service, call)
 
@@ -138,6 +133,15 @@ class Front:
             )
             transport.abort()
         return web.Response(status=499)
+
+
+async def _suffer(struck: Struck) -> float:
+    """What faults do before a request is looked at; by how many seconds the clock is off."""
+    if struck.delay:
+        await asyncio.sleep(struck.delay)
+    if "reset-before" in struck:
+        raise DisconnectedError("reset by a fault")
+    return struck["clock-skew"].seconds if "clock-skew" in struck else 0.0
 
 
 def _refuse_by_fault(struck: Struck) -> None:

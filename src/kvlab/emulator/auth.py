@@ -18,6 +18,7 @@ from kvlab.emulator.errors import S3Error
 from kvlab.emulator.users import User, UserStore
 
 MAX_SKEW_S = 900  # AWS and ECS refuse a request whose date is more than 15 minutes away
+_DERIVED_KEYS = 16  # four a day; days change
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _TIMESTAMP = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
 _HEX64 = re.compile(r"[0-9a-f]{64}")
@@ -76,6 +77,22 @@ class SignedHeaders:
 
 class Signer(S3SigV4Auth):  # type: ignore[misc]
     """botocore's signer, told by the client which headers are signed instead of choosing them itself."""
+
+    def __init__(self, credentials: Credentials, service: str, region: str) -> None:
+        super().__init__(credentials, service, region)
+        self._derived: dict[tuple[bytes, str], bytes] = {}
+
+    def _sign(self, key: bytes, msg: str, hex: bool = False) -> bytes | str:
+        """The keys derived for a day, region and service are the same for every request: keep them."""
+        if hex:
+            text: str = super()._sign(key, msg, hex=True)
+            return text
+        found = self._derived.get((key, msg))
+        if found is None:
+            if len(self._derived) > _DERIVED_KEYS:
+                self._derived.clear()
+            found = self._derived[key, msg] = super()._sign(key, msg)
+        return found
 
     def headers_to_sign(self, request: SimpleNamespace) -> SignedHeaders:
         headers: SignedHeaders = request.headers

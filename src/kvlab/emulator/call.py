@@ -91,6 +91,11 @@ class Call:
             parts = urlsplit(target)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self.raw_path, _, self.raw_query = target.partition("?")
+        if "%" not in self.raw_path and not self.raw_query and self.raw_path.isascii():
+            self.bucket, _, self.key = self.raw_path[1:].partition("/")
+            if len(self.key) > MAX_KEY:
+                raise S3Error("KeyTooLongError", "Your key is too long.")
+            return
         try:
             bucket, _, key = unquote_to_bytes(self.raw_path[1:]).decode().partition("/")
             pairs = parse_qsl(self.raw_query, keep_blank_values=True, errors="strict")

@@ -44,6 +44,8 @@ def _names(header: str, etag: str) -> bool:
 
 
 def _date(text: str) -> float | None:
+    if not text:
+        return None
     try:
         return parsedate_to_datetime(text).timestamp()
     except ValueError:

@@ -100,7 +100,7 @@ class Part:
     modified: float
 
 
-_CACHED_BUCKETS = 1024
+_CACHED_BUCKETS, _CACHED_ENTRIES = 1024, 2048
 _ENTRY = "bucket, key, file, size, etag, modified, meta"
 
 
@@ -115,6 +115,7 @@ class Index:
         self._db.execute("PRAGMA cache_size=-8192")
         self._db.executescript(_SCHEMA)
         self._codec = "utf-16-be" if utf16_order else "utf-8"
+        self._entries: dict[tuple[int, str], Entry] = {}  # those looked up lately; a change drops its own
         self._buckets: dict[tuple[str, str], Bucket] = {}  # those looked up lately; every change clears it
         self._adopt_order()
 
@@ -196,6 +197,16 @@ class Index:
     # Objects
 
     def get(self, bucket: int, key: str) -> Entry | None:
+        found = self._entries.get((bucket, key))
+        if found is None:
+            found = self._read_entry(bucket, key)
+            if found is not None:
+                if len(self._entries) >= _CACHED_ENTRIES:
+                    self._entries.clear()
+                self._entries[bucket, key] = found
+        return found
+
+    def _read_entry(self, bucket: int, key: str) -> Entry | None:
         row = self._db.execute(
             f"SELECT {_ENTRY} FROM objects WHERE bucket = ? AND sort = ?", (bucket, self._sort(key))
         ).fetchone()
@@ -203,6 +214,7 @@ class Index:
 
     def put(self, entry: Entry) -> None:
         """Insert the object or replace the one under its key, atomically."""
+        self._entries.pop((entry.bucket, entry.key), None)
         self._db.execute(
             "INSERT OR REPLACE INTO objects (bucket, sort, key, file, size, etag, modified, meta)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -219,6 +231,7 @@ class Index:
         )
 
     def delete(self, bucket: int, key: str) -> None:
+        self._entries.pop((bucket, key), None)
         self._db.execute("DELETE FROM objects WHERE bucket = ? AND sort = ?", (bucket, self._sort(key)))
 
     def scan(self, bucket: int, *, prefix: str, after: str | None, beyond: str | None) -> Iterator[Entry]:

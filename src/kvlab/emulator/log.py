@@ -14,6 +14,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
+from email.utils import formatdate
 from pathlib import Path
 
 from kvlab.errors import KvlabError
@@ -31,6 +32,12 @@ def iso(seconds: float) -> str:
 @functools.lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+@functools.lru_cache(maxsize=1024)
+def http_date(seconds: int) -> str:
+    """Unix time as HTTP writes it."""
+    return formatdate(seconds, usegmt=True)
 
 
 class AccessLog:

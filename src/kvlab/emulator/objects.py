@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from email.utils import formatdate
-
 from kvlab.emulator import onesided, updating
 from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.conditions import check_read, check_write, parse_range
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Bucket, Entry
+from kvlab.emulator.log import http_date
 from kvlab.emulator.metadata import meta_from
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import MAX_DOCUMENT, document, malformed, parse, text
@@ -28,7 +27,7 @@ def entry_headers(entry: Entry) -> dict[str, str]:
     """The reply headers that describe an object, without its length."""
     headers = {
         "ETag": f'"{entry.etag}"',
-        "Last-Modified": formatdate(int(entry.modified), usegmt=True),
+        "Last-Modified": http_date(int(entry.modified)),
         "Accept-Ranges": "bytes",
         "Content-Type": "binary/octet-stream",
     }

@@ -112,6 +112,8 @@ def refuse_unknown(call: Call, route: Route, *, rdma: bool) -> None:
     unknown = [name for name in call.query if name not in route.query]
     for name, value in call.request.headers.items():
         lower = name.lower()
+        if not lower.startswith("x-amz-"):
+            continue
         if lower.startswith(_REFUSED) or (lower in _ALLOWED_VALUES and value != _ALLOWED_VALUES[lower]):
             unknown.append(lower)
     if call.rdma_requested and rdma and route.op not in ONE_SIDED:

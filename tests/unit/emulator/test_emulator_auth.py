@@ -232,4 +232,5 @@ def test_one_changed_character_is_refused_or_is_seen_in_the_result(at: int, char
         found = parse_authorization(changed)
     except S3Error:
         return
-    assert (found == parse_authorization(GOOD)) == (changed == GOOD or character.isspace())
+    if found == parse_authorization(GOOD):
+        assert changed == GOOD or (character.isspace() and GOOD[at] == " ")
