@@ -1,7 +1,7 @@
 """Cache epoch: a short name for everything that decides whether stored KV may be served again.
 
 LMCache's object keys carry no model revision, so a new checkpoint under the old name would be answered with
-old KV. A bucket is therefore named after the epoch, and carries it as a tag or object that is compared
+old KV. A bucket is therefore named after the epoch, and carries it in a small object that is compared
 before serving.
 """
 
@@ -53,3 +53,20 @@ def compare(bucket: str, found: str | None, wanted: str) -> None:
             f"bucket {bucket} holds KV of epoch {found}, these weights and settings are epoch {wanted}: "
             "old KV would be served as if it were valid. Use a bucket of the new epoch, or empty this one."
         )
+
+
+def to_record(bucket: str, found: str | None, holds_kv: bool, wanted: str) -> bool:
+    """Whether the wanted epoch must be recorded in the bucket; it is only where there is no KV yet.
+
+    Raises:
+        KvlabError: the bucket holds KV of another epoch, or of one that nobody recorded; says how to go on.
+    """
+    if not holds_kv:
+        return found != wanted
+    if found is None:
+        raise KvlabError(
+            f"bucket {bucket} holds objects but no epoch is recorded in it: nobody can tell which weights and settings "
+            f"they belong to. Use an empty bucket for epoch {wanted}, or empty this one."
+        )
+    compare(bucket, found, wanted)
+    return False

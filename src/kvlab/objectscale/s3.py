@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from kvlab.errors import KvlabError
+
+EPOCH_KEY = ".kvlab/epoch.json"
+"""Where a bucket's cache epoch stands. No key of LMCache holds a slash (it writes `_` for it)."""
 
 
 def client(endpoint: str, access_key: str, secret_key: str, region: str = "us-east-1") -> Any:
@@ -85,3 +89,33 @@ def empty(s3: Any, bucket: str) -> int:
     for key, _ in found:
         s3.delete_object(Bucket=bucket, Key=key)
     return len(found)
+
+
+def kv_keys(s3: Any, bucket: str) -> list[tuple[str, int]]:
+    """Key and size in bytes of every object but the record of the epoch."""
+    return [(key, size) for key, size in keys(s3, bucket) if key != EPOCH_KEY]
+
+
+def epoch_of(s3: Any, bucket: str) -> tuple[str | None, bool]:
+    """The epoch recorded in the bucket (None for none), and whether it holds any other object.
+
+    Raises botocore's errors, and KvlabError when the record is not one.
+    """
+    listed = s3.list_objects_v2(Bucket=bucket, MaxKeys=2).get("Contents", [])
+    holds_kv = any(item["Key"] != EPOCH_KEY for item in listed)
+    try:
+        content = s3.get_object(Bucket=bucket, Key=EPOCH_KEY)["Body"].read()
+    except s3.exceptions.NoSuchKey:
+        return None, holds_kv
+    try:
+        return str(json.loads(content)["epoch"]), holds_kv
+    except (ValueError, KeyError, TypeError):
+        raise KvlabError(
+            f"object {EPOCH_KEY} of bucket {bucket} is not a record of an epoch; use another bucket or empty this one."
+        ) from None
+
+
+def record_epoch(s3: Any, bucket: str, epoch: str) -> None:
+    """Write the epoch of a bucket that holds no KV."""
+    content = json.dumps({"epoch": epoch, "by": "kvlab"}).encode()
+    s3.put_object(Bucket=bucket, Key=EPOCH_KEY, Body=content, ContentType="application/json")

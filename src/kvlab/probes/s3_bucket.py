@@ -21,8 +21,8 @@ def client(endpoint: str, region: str, secrets_file: str) -> Any:
 
 
 def objects(store: Any, bucket: str) -> list[dict[str, Any]]:
-    """Key and size in bytes of every object, by key."""
-    return [{"key": key, "size": size} for key, size in sorted(s3.keys(store, bucket))]
+    """Key and size in bytes of every object, by key; the record of the cache epoch is none of them."""
+    return [{"key": key, "size": size} for key, size in sorted(s3.kv_keys(store, bucket))]
 
 
 def body(store: Any, bucket: str, key: str) -> bytes:
@@ -41,7 +41,7 @@ def digest(store: Any, bucket: str, key: str) -> str | None:
 
 def run(job: Job) -> Facts:
     """List the bucket; with `digests`, also each object's SHA-256."""
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
     store = client(job["endpoint"], job.get("region", "us-east-1"), job["secrets_file"])
     try:

@@ -1,0 +1,34 @@
+"""Runs an Ansible module of this collection in the test's own process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils.testing import patch_module_args
+
+ROOT = Path(__file__).parents[3]
+Run = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """`run(name, **arguments)` gives the module's result; `failed` is in it when it failed."""
+
+    def call(name: str, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        spec = importlib.util.spec_from_file_location(f"module_{name}", ROOT / f"plugins/modules/{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        ansible = {"_ansible_check_mode": check, "_ansible_remote_tmp": str(tmp_path)}
+        with patch_module_args(arguments | ansible), pytest.raises(SystemExit):
+            module.main()
+        result: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return result
+
+    return call
