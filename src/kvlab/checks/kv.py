@@ -229,6 +229,28 @@ def _depends(facts: TopicFacts) -> Verdict:
     return verdict([line] if same else [], [], [line])
 
 
+@check(
+    "KV010",
+    "vLLM is registered with the LMCache server",
+    stage="serving",
+    severity="critical",
+    topic="kv",
+    remedy="Start vLLM again: its connector registers when it starts, and after a heartbeat (10 s) that found the "
+    "server gone; a server that is back before the next heartbeat, or has no handler for the transfer mode, gets "
+    "no registration, and the cache stays off without an error.",
+    source="LMCache 0.5.6, vllm_multi_process_adapter.py (heartbeat); seen in the local lab",
+)
+def _registered(facts: TopicFacts) -> Verdict:
+    tally = Tally()
+    for one in facts["passes"]:
+        after = one["lmcache_after"]
+        if not after["available"]:
+            tally.unknown(f"{_name(one)}: LMCache does not answer ({after['error']})")
+            continue
+        tally.add(after["engines"] > 0, f"{_name(one)}: {after['engines']} engine(s) registered")
+    return tally.verdict()
+
+
 def dynamic_key(model: str, chunk_hash: int) -> str:
     """Object name of LMCache's dynamic mode for one rank in bf16 (facts/kv_bench.md 4.5)."""
     return f"{model.replace('/', '_').replace('@', '_')}_1_0_{chunk_hash:x}_bfloat16"
