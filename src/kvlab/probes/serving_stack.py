@@ -1,18 +1,25 @@
 """What the serving environment holds and whether it works: versions, imports, NIXL's OBJ plugin.
 
-Runs in the serving environment: `python -m kvlab.probes.serving_stack` prints one JSON object.
+Runs in the serving environment: `python -m kvlab.probes.serving_stack` prints one JSON object. `--extension MODULE`
+names a compiled module that must load as well; `--needs LIBRARY` a library that the OBJ plugin must be linked to.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import importlib
+import importlib.machinery
 import importlib.metadata
+import importlib.util
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from kvlab.probes import elf
 
 SCHEMA = 1
 MODULES = {"torch": "torch", "vllm": "vllm", "lmcache": "lmcache", "nixl": "nixl._api"}
@@ -59,11 +66,62 @@ def plugin_failure() -> str | None:
     return None
 
 
-def collect() -> dict[str, Any]:
+def load_extension(module: str) -> None:
+    """Load a package's compiled module from its file, past whatever the package puts in its place.
+
+    From 0.5.3 on `import lmcache.c_ops` always succeeds: LMCache registers a module of that name itself, which holds
+    slow Python code when the compiled one does not load. So its file is loaded here, in a process without LMCache.
+    """
+    importlib.import_module("torch")  # its libraries are what the extension is linked to
+    package, _, name = module.rpartition(".")
+    found = importlib.util.find_spec(package)
+    for folder in (found.submodule_search_locations if found else None) or ():
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            file = Path(folder, name + suffix)
+            if file.is_file():
+                loader = importlib.machinery.ExtensionFileLoader(module, str(file))
+                spec = importlib.util.spec_from_file_location(module, file, loader=loader)
+                assert spec is not None
+                loader.exec_module(importlib.util.module_from_spec(spec))
+                return
+    raise ImportError(f"{package} holds no compiled module {name} for this Python")
+
+
+def extension_failure(module: str) -> str | None:
+    """Why a compiled module cannot be loaded by a process of its own, or None; or that its package found no device."""
+    command = [sys.executable, "-m", "kvlab.probes.serving_stack", "--load", module]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        return (
+            f"{module} cannot be loaded: {lines[-1] if lines else f'exit {done.returncode}'}; the package would fall "
+            "back to slow Python code. It was built for another torch or CUDA."
+        )
+    device = getattr(sys.modules.get(module.partition(".")[0]), "torch_device_type", "cuda")
+    if device != "cuda":
+        return f"{module} loads, but there is no CUDA device to use it: LMCache chose {device}; check the driver."
+    return None
+
+
+def link_failure(library: str) -> str | None:
+    """That the OBJ plugin is not linked to a library, or None. Without a plugin, plugin_failure() says so."""
+    plugin = plugin_file()
+    if plugin is None or library in elf.read(plugin).needed:
+        return None
+    return (
+        f"NIXL's OBJ plugin {plugin} does not need {library}: it was built without the engine that uses it."
+    )
+
+
+def collect(extension: str = "", needs: str = "") -> dict[str, Any]:
     """The facts: `versions`, and `failures`, one sentence each (empty when the stack can serve)."""
     # vLLM and LMCache greet on stdout, which belongs to the JSON.
     with contextlib.redirect_stdout(sys.stderr):
         failures = [reason for module in MODULES.values() if (reason := import_failure(module))]
+        if extension and (reason := extension_failure(extension)):
+            failures.append(reason)
+    if needs and (reason := link_failure(needs)):
+        failures.append(reason)
     plugin = plugin_failure()
     return {
         "schema": SCHEMA,
@@ -75,5 +133,17 @@ def collect() -> dict[str, Any]:
     }
 
 
+def main() -> None:
+    """Print the facts, or load one extension and end."""
+    parser = argparse.ArgumentParser()
+    for option in ("--extension", "--needs", "--load"):
+        parser.add_argument(option, default="")
+    asked = parser.parse_args()
+    if asked.load:
+        load_extension(asked.load)
+    else:
+        print(json.dumps(collect(asked.extension, asked.needs)))
+
+
 if __name__ == "__main__":
-    print(json.dumps(collect()))
+    main()
