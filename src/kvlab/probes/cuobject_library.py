@@ -44,7 +44,7 @@ def collect(name: str) -> Facts:
 
 def _mapped(name: str) -> Path:
     """The file behind a loaded library; the loader does not say it, the kernel does."""
-    stem = name.split(".so")[0]
+    stem = Path(name).name.split(".so")[0]
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.split(maxsplit=5)[-1]
         if Path(path).name.startswith(f"{stem}.so"):
