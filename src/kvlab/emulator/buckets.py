@@ -98,9 +98,6 @@ async def delete_bucket(service: Service, call: Call) -> Reply:
             "BucketNotEmpty", "The bucket you tried to delete is not empty.", BucketName=call.bucket
         )
     for upload in service.index.uploads(bucket.id):
-        parts = service.index.parts(upload.id)
-        service.index.end_upload(upload.id, None)
-        for part in parts:
-            service.drop(part.file, part.size)
+        service.end_upload(upload)
     service.index.delete_bucket(bucket.id)
     return Reply(204)

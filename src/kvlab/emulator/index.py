@@ -18,7 +18,7 @@ from pathlib import Path
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS buckets (
-    id INTEGER PRIMARY KEY, namespace TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, namespace TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL,
     created REAL NOT NULL, lifecycle TEXT, attributes TEXT NOT NULL DEFAULT '{}', UNIQUE (namespace, name));
 CREATE TABLE IF NOT EXISTS objects (
     bucket INTEGER NOT NULL, sort BLOB NOT NULL, key TEXT NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL,
@@ -311,10 +311,14 @@ class Index:
         )
         return [Part(*row) for row in rows]
 
-    def end_upload(self, upload: str, entry: Entry | None) -> None:
-        """Forget the upload and its parts and, when it was completed, put its object: all or nothing."""
+    def end_upload(self, upload: str, entry: Entry | None) -> list[Part]:
+        """Forget the upload and its parts and, when it was completed, put its object: all or nothing.
+
+        Gives the parts, whose files nobody names any more.
+        """
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            parts = self.parts(upload)
             if entry is not None:
                 self.put(entry)
             self._db.execute("DELETE FROM parts WHERE upload = ?", (upload,))
@@ -323,6 +327,7 @@ class Index:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+        return parts
 
 
 def _successor(prefix: bytes) -> bytes | None:

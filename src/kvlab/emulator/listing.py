@@ -120,6 +120,34 @@ async def list_objects_v2(service: Service, call: Call) -> Reply:
     return Reply(body=document("ListBucketResult", nodes + _tail(found, bucket, query, owner=owner)))
 
 
+async def list_versions(service: Service, call: Call) -> Reply:
+    """Every object as its one version, `null`: what S3 says of a bucket that never had versioning."""
+    bucket = service.bucket(call)
+    query = call.query
+    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
+    marker = query.get("key-marker", "")
+    found = page(
+        service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=marker or None, limit=limit
+    )
+    encode = encoder(query)
+    nodes: list[Node] = [
+        ("Name", bucket.name),
+        ("Prefix", encode(prefix)),
+        ("KeyMarker", encode(marker)),
+        ("VersionIdMarker", query.get("version-id-marker", "")),
+        ("MaxKeys", limit),
+        ("IsTruncated", "true" if found.truncated else "false"),
+    ]
+    if found.truncated:
+        nodes += [("NextKeyMarker", encode(found.last)), ("NextVersionIdMarker", "null")]
+    for name, content in _tail(found, bucket, query, owner=True):
+        if name == "Contents" and not isinstance(content, (str, int)):
+            nodes.append(("Version", [*content, ("VersionId", "null"), ("IsLatest", "true")]))
+        else:
+            nodes.append((name, content))
+    return Reply(body=document("ListVersionsResult", nodes))
+
+
 def _tail(found: Page, bucket: Bucket, query: dict[str, str], *, owner: bool) -> list[Node]:
     encode = encoder(query)
     nodes: list[Node] = []

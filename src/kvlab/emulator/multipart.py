@@ -202,8 +202,6 @@ async def complete(service: Service, call: Call) -> Reply:
         await service.commit(call, bucket, incoming, sum(p.size for p in parts), etag, meta, upload=upload)
     finally:
         incoming.discard()
-    for part in have.values():
-        service.drop(part.file, part.size)
     nodes: list[Node] = [
         ("Location", f"http://{call.header('Host')}{call.raw_path}"),
         ("Bucket", bucket.name),
@@ -260,9 +258,5 @@ def _join(service: Service, parts: list[Part], incoming: Incoming) -> None:
 
 async def abort(service: Service, call: Call) -> Reply:
     """Forget the upload and its parts."""
-    upload = _upload(service, call)
-    parts = service.index.parts(upload.id)
-    service.index.end_upload(upload.id, None)
-    for part in parts:
-        service.drop(part.file, part.size)
+    service.end_upload(_upload(service, call))
     return Reply(204)

@@ -39,6 +39,9 @@ ROUTES: dict[tuple[str, str, str], Route] = {
     ("GET", "bucket", "list-type"): _route(
         "ListObjectsV2", listing.list_objects_v2, *_LIST, "list-type", "continuation-token", "start-after"
     ),
+    ("GET", "bucket", "versions"): _route(
+        "ListObjectVersions", listing.list_versions, *_LIST, "versions", "key-marker", "version-id-marker"
+    ),
     ("GET", "bucket", "location"): _route("GetBucketLocation", buckets.bucket_location, "location"),
     ("POST", "bucket", "delete"): _route("DeleteObjects", objects.delete_objects, "delete"),
     ("GET", "bucket", "uploads"): _route(
@@ -67,6 +70,7 @@ COPY = {  # what a PUT becomes when it names a source
     "PutObject": _route("CopyObject", copying.copy_object),
     "UploadPart": _route("UploadPartCopy", multipart.upload_part_copy, "uploadId", "partNumber"),
 }
+_VERSIONED = ("GetObject", "HeadObject", "DeleteObject")
 ONE_SIDED = ("PutObject", "GetObject")
 _SUBRESOURCES = {sub for _, _, sub in ROUTES if sub}
 _ALLOWED_VALUES = {"x-amz-acl": "private", "x-amz-storage-class": "STANDARD"}
@@ -110,6 +114,9 @@ def find(call: Call) -> Route:
 def refuse_unknown(call: Call, route: Route, *, rdma: bool) -> None:
     """NotImplemented for any query parameter or header that would change the meaning of the request."""
     unknown = [name for name in call.query if name not in route.query]
+    # Without versioning every object has the one version `null`, and naming it is the same as naming none.
+    if route.op in _VERSIONED and call.query.get("versionId") == "null":
+        unknown.remove("versionId")
     for name, value in call.request.headers.items():
         lower = name.lower()
         if not lower.startswith("x-amz-"):

@@ -120,12 +120,13 @@ class Service:
         entry = Entry(bucket.id, call.key, file, size, etag, self.clock(), meta)
         try:
             check_write(call, before)
-            if self.index.bucket(bucket.namespace, bucket.name) is None:
+            current = self.index.bucket(bucket.namespace, bucket.name)
+            if current is None or current.id != bucket.id:
                 raise S3Error("NoSuchBucket", "The specified bucket does not exist.", BucketName=bucket.name)
             if upload is None:
                 self.index.put(entry)
             elif self.index.upload(bucket.id, call.key, upload.id):
-                self.index.end_upload(upload.id, entry)
+                self.end_upload(upload, entry)
             else:
                 raise S3Error("NoSuchUpload", "The specified upload does not exist.", UploadId=upload.id)
         except BaseException:
@@ -134,6 +135,11 @@ class Service:
         if before:
             self._retire(before)
         return entry
+
+    def end_upload(self, upload: Upload, entry: Entry | None = None) -> None:
+        """Complete (with its object) or abort an upload; its parts' files go."""
+        for part in self.index.end_upload(upload.id, entry):
+            self.drop(part.file, part.size)
 
     def _retire(self, before: Entry) -> None:
         """Unlink what an overwrite has replaced, unless a fault may want to show it again."""

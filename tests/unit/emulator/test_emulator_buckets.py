@@ -126,6 +126,15 @@ def test_pages_together_are_the_whole_listing(s3: Any, filled: str, size: int, d
         assert prefixes == [p["Prefix"] for p in whole.get("CommonPrefixes", [])]
 
 
+def test_every_object_has_the_one_version_null(s3: Any, filled: str) -> None:
+    pages = s3.get_paginator("list_object_versions").paginate(Bucket=filled, PaginationConfig={"PageSize": 2})
+    found = [(v["Key"], v["VersionId"], v["IsLatest"]) for p in pages for v in p["Versions"]]
+    assert found == [(key, "null", True) for key in sorted(KEYS)]
+    assert s3.get_object(Bucket=filled, Key="a", VersionId="null")["Body"].read() == b"a"
+    s3.delete_object(Bucket=filled, Key="a", VersionId="null")
+    assert refused(s3.get_object, Bucket=filled, Key="a") == ("NoSuchKey", 404)
+
+
 def test_start_after_marker_and_zero_keys(s3: Any, filled: str) -> None:
     assert [o["Key"] for o in s3.list_objects_v2(Bucket=filled, StartAfter="b")["Contents"]] == sorted(KEYS)[
         5:
@@ -200,6 +209,27 @@ def test_paging_agrees_with_a_listing_made_by_hand(
         after = found.last
     index.close()
     assert (seen, seen_prefixes) == (objects, prefixes)
+
+
+def test_a_number_of_a_deleted_bucket_is_never_given_again(make_service: Any) -> None:
+    """Else a PUT that began before the deletion would end in somebody else's bucket."""
+    index = make_service().index
+    first = index.create_bucket("ns1", "a", "kvlab", {})
+    index.delete_bucket(first.id)
+    assert index.create_bucket("ns1", "b", "neighbour", {}).id != first.id
+    assert index.bucket("ns1", "a") is None
+
+
+def test_what_is_looked_up_is_what_was_written_last(make_service: Any) -> None:
+    index = make_service().index
+    bucket = index.create_bucket("ns1", "a", "kvlab", {})
+    for size in (1, 2):
+        index.put(Entry(bucket.id, "k", "f", size, "e", 0.0, Meta()))
+        assert index.get(bucket.id, "k").size == size
+    index.delete(bucket.id, "k")
+    assert index.get(bucket.id, "k") is None
+    index.update_bucket(bucket.id, owner="neighbour")
+    assert index.bucket("ns1", "a").owner == "neighbour"
 
 
 LIFECYCLE = {
