@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kvlab.errors import KvlabError
 from kvlab.probes import elf
 
 SCHEMA = 1
@@ -106,8 +107,11 @@ def extension_failure(module: str) -> str | None:
 def link_failure(library: str) -> str | None:
     """That the OBJ plugin is not linked to a library, or None. Without a plugin, plugin_failure() says so."""
     plugin = plugin_file()
-    if plugin is None or library in elf.read(plugin).needed:
-        return None
+    try:
+        if plugin is None or library in elf.read(plugin).needed:
+            return None
+    except KvlabError as error:
+        return str(error)
     return (
         f"NIXL's OBJ plugin {plugin} does not need {library}: it was built without the engine that uses it."
     )
