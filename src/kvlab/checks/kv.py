@@ -201,6 +201,8 @@ def _faster(facts: TopicFacts) -> Verdict:
             )
     times: dict[tuple[int, str], list[float]] = defaultdict(list)
     for one in facts["passes"]:
+        if one["completion"]["ttft_ms"] is None:
+            return verdict([], [f"{_name(one)}: no token came ({one['completion']['error']})"], [])
         times[one["prompt_tokens"], one["kind"]].append(one["completion"]["ttft_ms"])
     tally = Tally()
     for tokens in sorted({t for t, _ in times if t >= HOT_JUDGED_FROM_TOKENS}):

@@ -18,10 +18,36 @@ def run(job: Job) -> Facts:
     """Send the prompt at temperature 0 and stream the answer; times in milliseconds from before the send.
 
     `ttft_first_chunk_ms` is the first event of the stream, `ttft_ms` the first that carries a token. A status
-    other than 200 is recorded with its body; an unreachable server is a KvlabError.
+    other than 200, a stream that breaks off and a silence of `timeout_s` are facts (`error`); a server that
+    cannot be reached is a KvlabError.
     """
     import httpx
 
+    fact: Facts = {"url": job["url"], "prompt_tokens": len(job["prompt_ids"]), "http_status": None}
+    fact["prompt_sha256"] = hashlib.sha256(json.dumps(job["prompt_ids"]).encode()).hexdigest()
+    reader = StreamReader()
+    silence_s = float(job.get("timeout_s", 120))
+    try:
+        with httpx.Client(timeout=silence_s) as client:
+            began = time.perf_counter()
+            with client.stream("POST", f"{job['url']}/v1/completions", json=_body(job)) as answer:
+                fact["http_status"] = answer.status_code
+                if answer.status_code != 200:
+                    reader.error = answer.read().decode(errors="replace")[:500]
+                else:
+                    for line in answer.iter_lines():
+                        reader.line(line, (time.perf_counter() - began) * 1000)
+    except httpx.ConnectError as error:
+        raise KvlabError(f"vLLM at {job['url']} does not answer ({error}); run ./lab up.") from error
+    except httpx.TimeoutException:
+        reader.error = f"vLLM was silent for {silence_s:.0f} s"
+    except httpx.HTTPError as error:
+        reader.error = f"the answer broke off: {error}"
+    return document("completion", job.get("simulated"), **fact, error=reader.error, **reader.facts())
+
+
+def _body(job: Job) -> dict[str, Any]:
+    """The request; the answer carries token ids, since text hides ids outside the printable range."""
     body = {
         "prompt": job["prompt_ids"],
         "max_tokens": job.get("max_tokens", 16),
@@ -31,24 +57,7 @@ def run(job: Job) -> Facts:
         "return_token_ids": True,
         "ignore_eos": True,
     }
-    if job.get("model"):
-        body["model"] = job["model"]
-    fact: Facts = {"url": job["url"], "prompt_tokens": len(job["prompt_ids"])}
-    fact["prompt_sha256"] = hashlib.sha256(json.dumps(job["prompt_ids"]).encode()).hexdigest()
-    reader = StreamReader()
-    try:
-        with httpx.Client(timeout=float(job.get("timeout_s", 120))) as client:
-            began = time.perf_counter()
-            with client.stream("POST", f"{job['url']}/v1/completions", json=body) as answer:
-                fact["http_status"] = answer.status_code
-                if answer.status_code != 200:
-                    fact["error"] = answer.read().decode(errors="replace")[:500]
-                    return document("completion", job.get("simulated"), **fact, **reader.facts())
-                for line in answer.iter_lines():
-                    reader.line(line, (time.perf_counter() - began) * 1000)
-    except httpx.HTTPError as error:
-        raise KvlabError(f"vLLM at {job['url']} does not answer ({error}); run ./lab up.") from error
-    return document("completion", job.get("simulated"), **fact, error=reader.error, **reader.facts())
+    return body | ({"model": job["model"]} if job.get("model") else {})
 
 
 class StreamReader:

@@ -167,6 +167,11 @@ def test_one_slow_hot_pass_does_not_decide() -> None:
     assert statuses(changed(one_slow), "KV007") == {"KV007": "pass"}
 
 
+def test_a_pass_without_a_token_has_no_ttft_to_judge() -> None:
+    facts = changed(lambda f: f["passes"][0]["completion"].update(ttft_ms=None, error="silent"))
+    assert statuses(facts, "KV007") == {"KV007": "inconclusive"}
+
+
 def test_ttft_is_not_judged_where_the_tier_is_not_proved() -> None:
     def unproved(facts: Facts) -> None:
         of_kind(facts, "hot")[0]["access_log"] = []

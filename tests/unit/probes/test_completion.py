@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -44,6 +48,52 @@ def test_an_error_in_the_stream_is_kept() -> None:
 
 def test_a_stream_without_tokens_has_no_ttft() -> None:
     assert read("", ": ping", "data: [DONE]")["ttft_ms"] is None
+
+
+class Vllm(BaseHTTPRequestHandler):
+    """A server that sends one token, then does what its path says."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert request["temperature"] == 0
+        if self.path.startswith("/refuse"):
+            self.send_response(400)
+            self.end_headers()
+            self.wfile.write(b"prompt too long")
+            return
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write((event(token_ids=[65]) + "\n\n").encode())
+        if self.path.startswith("/hang"):
+            time.sleep(2)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Vllm) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_that_falls_silent_is_a_fact_with_the_tokens_so_far(url: str) -> None:
+    facts = completion.run({"url": f"{url}/hang", "prompt_ids": [1, 2], "timeout_s": 0.5})
+    assert (facts["http_status"], facts["output_ids"]) == (200, [65])
+    assert "silent" in facts["error"]
+
+
+def test_a_refused_request_is_a_fact_with_its_reason(url: str) -> None:
+    facts = completion.run({"url": f"{url}/refuse", "prompt_ids": [1, 2]})
+    assert (facts["http_status"], facts["error"], facts["ttft_ms"]) == (400, "prompt too long", None)
+
+
+def test_an_answer_has_status_ttft_and_the_prompts_length(url: str) -> None:
+    facts = completion.run({"url": url, "prompt_ids": [1, 2]})
+    assert (facts["http_status"], facts["error"], facts["prompt_tokens"]) == (200, None, 2)
+    assert facts["ttft_ms"] > 0
 
 
 def test_a_server_that_is_down_is_one_sentence() -> None:
