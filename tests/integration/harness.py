@@ -20,7 +20,9 @@ from kvlab.probes import Facts, access_log, run_probe, s3_bucket
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
-RECORD_ENV = "KVLAB_RECORD_FACTS"  # a folder: all judged facts are left there, to be judged again or made a fixture
+RECORD_ENV = (
+    "KVLAB_RECORD_FACTS"  # a folder: all judged facts are left there, to be judged again or made a fixture
+)
 _RECORDED = itertools.count()
 ENGINE_PATHS = {"standard": "http", "dell": "rdma"}  # what each NIXL engine promises
 PROFILE_OF_ENGINE = {"standard": "s3-http", "dell": "s3-rdma"}

@@ -16,7 +16,9 @@ def command() -> None:
 
 @command.command()
 @DIRECTORY
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, another model.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Another seed, another model."
+)
 def make(directory: Path, seed: int) -> None:
     """Write the test model into DIRECTORY, unless it is there already."""
     from kvlab.testmodel.make import make as make_model

@@ -7,7 +7,11 @@ from pathlib import Path
 import click
 
 STACKS = click.option(
-    "--stacks", type=click.Path(path_type=Path), default=Path("stacks"), show_default=True, help="Folder of the stack files."
+    "--stacks",
+    type=click.Path(path_type=Path),
+    default=Path("stacks"),
+    show_default=True,
+    help="Folder of the stack files.",
 )
 
 

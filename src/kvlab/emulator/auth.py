@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from urllib.parse import parse_qsl, quote, unquote_to_bytes
 
-from botocore.auth import S3SigV4Auth  # type: ignore[import-untyped]
-from botocore.credentials import Credentials  # type: ignore[import-untyped]
+from botocore.auth import S3SigV4Auth
+from botocore.credentials import Credentials
 
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.users import User, UserStore

@@ -179,8 +179,8 @@ def free_port() -> int:
 
 
 def _client(endpoint: str, access: str, secret: str) -> Any:
-    import boto3  # type: ignore[import-untyped]
-    from botocore.config import Config  # type: ignore[import-untyped]
+    import boto3
+    from botocore.config import Config
 
     return boto3.client(
         "s3",

@@ -96,9 +96,9 @@ def _python(job: dict[str, Any], address: int) -> Iterator[Transfer]:
     import http.client
     from urllib.parse import urlsplit
 
-    from botocore.auth import S3SigV4Auth  # type: ignore[import-untyped]
-    from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]
-    from botocore.credentials import Credentials  # type: ignore[import-untyped]
+    from botocore.auth import S3SigV4Auth
+    from botocore.awsrequest import AWSRequest
+    from botocore.credentials import Credentials
 
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
     table = Path(f"/dev/shm/kvlab-cuobj-{os.getpid()}")

@@ -131,10 +131,15 @@ async def _listen(
 
 def holder(port: int) -> str:
     """The process that listens on the port, in words."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     for connection in psutil.net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+        if (
+            connection.status == psutil.CONN_LISTEN
+            and connection.laddr
+            and connection.laddr.port == port
+            and connection.pid
+        ):
             try:
                 process = psutil.Process(connection.pid)
                 return f"process {process.pid} ({' '.join(process.cmdline())[:80] or process.name()})"

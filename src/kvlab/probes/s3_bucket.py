@@ -41,7 +41,7 @@ def digest(store: Any, bucket: str, key: str) -> str | None:
 
 def run(job: Job) -> Facts:
     """List the bucket; with `digests`, also each object's SHA-256."""
-    from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+    from botocore.exceptions import BotoCoreError, ClientError
 
     store = client(job["endpoint"], job.get("region", "us-east-1"), job["secrets_file"])
     try:

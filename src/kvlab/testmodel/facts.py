@@ -43,10 +43,14 @@ def inspect_model(path: Path) -> ModelFacts:
             a JSON object, or it lacks a field that the shape needs.
     """
     if not path.is_dir():
-        raise KvlabError(f"There is no model directory {path}; run `kvlab model make {path}` or name another.")
+        raise KvlabError(
+            f"There is no model directory {path}; run `kvlab model make {path}` or name another."
+        )
     config = _config(path / "config.json")
     if not any((path / name).is_file() for name in _TOKENIZER_FILES):
-        raise KvlabError(f"{path} has no tokenizer file ({', '.join(_TOKENIZER_FILES)}); complete the download.")
+        raise KvlabError(
+            f"{path} has no tokenizer file ({', '.join(_TOKENIZER_FILES)}); complete the download."
+        )
     if not any(weights.is_file() for pattern in _WEIGHT_PATTERNS for weights in path.glob(pattern)):
         raise KvlabError(f"{path} has no weights ({', '.join(_WEIGHT_PATTERNS)}); complete the download.")
     return _facts(path / "config.json", config)
@@ -72,7 +76,13 @@ def _facts(file: Path, config: dict[str, Any]) -> ModelFacts:
     inner = config.get("text_config")
     text: dict[str, Any] = inner if isinstance(inner, dict) else config
     architectures = config.get("architectures")
-    needed = ("num_hidden_layers", "num_attention_heads", "hidden_size", "max_position_embeddings", "vocab_size")
+    needed = (
+        "num_hidden_layers",
+        "num_attention_heads",
+        "hidden_size",
+        "max_position_embeddings",
+        "vocab_size",
+    )
     missing = [name for name in needed if not _is_count(text.get(name))]
     architecture = architectures[0] if isinstance(architectures, list) and architectures else None
     if not isinstance(architecture, str):

@@ -62,7 +62,8 @@ def make(directory: Path, seed: int = 0) -> bool:
 
 def _holds(directory: Path, files: dict[str, bytes]) -> bool:
     return all(
-        (directory / name).is_file() and (directory / name).read_bytes() == data for name, data in files.items()
+        (directory / name).is_file() and (directory / name).read_bytes() == data
+        for name, data in files.items()
     )
 
 

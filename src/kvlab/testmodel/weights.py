@@ -50,7 +50,9 @@ KV_HEADS = 2
 HEAD_DIM = 64
 INTERMEDIATE = 288
 MAX_POSITIONS = 32768
-ROPE_THETA = 1e38  # rotary pair i turns by theta**(-i/32) a token: pairs 0-3 turn, pairs from 12 on stand still
+ROPE_THETA = (
+    1e38  # rotary pair i turns by theta**(-i/32) a token: pairs 0-3 turn, pairs from 12 on stand still
+)
 
 CONSTANT = 16384.0
 NORM = 2048.0  # the mean square of the stream is 3 * CONSTANT**2 / HIDDEN = NORM**2
@@ -113,7 +115,9 @@ def _look_back(signs: _Signs) -> dict[str, Matrix]:
     # Three votes for each sign of the first state, so there is always a majority.
     picks = signs.draws("0 o", STATE_WIDTH, 3, (HEADS - LOOKED_BACK) * CODE_WIDTH)
     state = np.arange(STATE.start, STATE.stop)[:, None]
-    output[state, LOOKED_BACK + picks // CODE_WIDTH, picks % CODE_WIDTH] = signs.matrix("0 o signs", STATE_WIDTH, 3)
+    output[state, LOOKED_BACK + picks // CODE_WIDTH, picks % CODE_WIDTH] = signs.matrix(
+        "0 o signs", STATE_WIDTH, 3
+    )
     q, k, v = (part.reshape(-1, HIDDEN) for part in (query, key, value))
     return {"q": q, "k": k, "v": v, "o": output.reshape(HIDDEN, -1)}
 
@@ -135,7 +139,9 @@ def _read_anywhere(signs: _Signs, layer: int) -> dict[str, Matrix]:
     output = np.zeros((HIDDEN, HEADS * HEAD_DIM), np.float32)
     # Four reads and the old sign: five votes, so there is always a majority.
     picks = signs.draws(f"{layer} o", STATE_WIDTH, 4, HEADS * HEAD_DIM)
-    output[np.arange(STATE.start, STATE.stop)[:, None], picks] = signs.matrix(f"{layer} o signs", STATE_WIDTH, 4)
+    output[np.arange(STATE.start, STATE.stop)[:, None], picks] = signs.matrix(
+        f"{layer} o signs", STATE_WIDTH, 4
+    )
     return {"q": query.reshape(-1, HIDDEN), "k": key.reshape(-1, HIDDEN), "v": value, "o": output}
 
 
@@ -212,7 +218,11 @@ def safetensors_bytes(named: dict[str, Matrix]) -> bytes:
     offset = 0
     for name in sorted(named):
         data = bf16_bytes(named[name])
-        header[name] = {"dtype": "BF16", "shape": list(named[name].shape), "data_offsets": [offset, offset + len(data)]}
+        header[name] = {
+            "dtype": "BF16",
+            "shape": list(named[name].shape),
+            "data_offsets": [offset, offset + len(data)],
+        }
         body.append(data)
         offset += len(data)
     text = json.dumps(header, separators=(",", ":")).encode()

@@ -253,7 +253,6 @@ def test_what_is_not_supported_is_refused_and_stores_nothing(
         ("get_bucket_acl", {}),
         ("get_bucket_versioning", {}),
         ("put_bucket_versioning", {"VersioningConfiguration": {"Status": "Enabled"}}),
-        ("list_object_versions", {}),
         ("get_bucket_policy", {}),
         ("get_bucket_cors", {}),
         ("get_bucket_encryption", {}),

@@ -47,7 +47,9 @@ class Llama:
 
     def forget(self) -> None:
         shape = (self.config["num_key_value_heads"], 0, self.config["head_dim"])
-        self.keys, self.values = ([np.zeros(shape, np.float32)] * self.config["num_hidden_layers"] for _ in "kv")
+        self.keys, self.values = (
+            [np.zeros(shape, np.float32)] * self.config["num_hidden_layers"] for _ in "kv"
+        )
 
     def forward(self, ids: list[int]) -> Array:
         """Append `ids` to the cached context; logits of the last of them."""

@@ -74,7 +74,11 @@ def test_bytes_of_kv_follow_the_config_or_are_unknown(
 def test_of_a_multimodal_model_the_language_part_counts(tmp_path: Path) -> None:
     outer = {"architectures": ["LlavaForConditionalGeneration"], "dtype": "float16", "text_config": LLAMA}
     facts = inspect_model(directory(tmp_path, outer))
-    assert (facts.architecture, facts.layers, facts.dtype) == ("LlavaForConditionalGeneration", 32, "bfloat16")
+    assert (facts.architecture, facts.layers, facts.dtype) == (
+        "LlavaForConditionalGeneration",
+        32,
+        "bfloat16",
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,11 @@ def test_of_a_multimodal_model_the_language_part_counts(tmp_path: Path) -> None:
         (LLAMA, "model-00001-of-00002.safetensors", "has no weights"),
         ("{ half", "", "is not JSON"),
         ("[1]", "", "is not a JSON object"),
-        ({**LLAMA, "num_hidden_layers": None, "vocab_size": "many"}, "", "does not give num_hidden_layers, vocab_size"),
+        (
+            {**LLAMA, "num_hidden_layers": None, "vocab_size": "many"},
+            "",
+            "does not give num_hidden_layers, vocab_size",
+        ),
         ({**LLAMA, "max_position_embeddings": 0}, "", "does not give max_position_embeddings"),
         ({**LLAMA, "hidden_size": True}, "", "does not give hidden_size"),
         ({**LLAMA, "architectures": []}, "", "does not give architectures"),

@@ -44,7 +44,9 @@ def test_a_model_that_is_there_is_not_written_again(tmp_path: Path) -> None:
     make(tmp_path / "m")
     before = {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (tmp_path / "m").iterdir()}
     assert not make(tmp_path / "m")
-    assert before == {file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (tmp_path / "m").iterdir()}
+    assert before == {
+        file: (file.stat().st_ino, file.stat().st_mtime_ns) for file in (tmp_path / "m").iterdir()
+    }
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
@@ -68,7 +70,9 @@ def test_another_seed_replaces_a_model_of_ours_and_an_empty_directory_is_filled(
 def test_a_directory_or_file_of_someone_else_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "config.json").write_text("{}")
-    with pytest.raises(KvlabError, match=r"holds files that kvlab did not make.*name a new or empty directory"):
+    with pytest.raises(
+        KvlabError, match=r"holds files that kvlab did not make.*name a new or empty directory"
+    ):
         make(tmp_path / "theirs")
     assert {p.name: p.read_text() for p in (tmp_path / "theirs").iterdir()} == {"config.json": "{}"}
     with pytest.raises(KvlabError, match="is not a directory"):

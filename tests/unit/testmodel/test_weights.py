@@ -102,7 +102,11 @@ def test_keys_are_whole_numbers_and_values_signs_so_that_every_sum_is_exact(mode
 
 def test_looking_back_is_sure_up_to_the_longest_context() -> None:
     """The place wanted leads every other by 88, e**88 fold: nothing is left for the rest in fp32."""
-    layer = {name: bf16(w)[:, 0] * weights.CONSTANT for name, w in weights.tensors(0).items() if ".0.self_attn" in name}
+    layer = {
+        name: bf16(w)[:, 0] * weights.CONSTANT
+        for name, w in weights.tensors(0).items()
+        if ".0.self_attn" in name
+    }
     query = layer["model.layers.0.self_attn.q_proj.weight"].reshape(weights.HEADS, -1)
     key = layer["model.layers.0.self_attn.k_proj.weight"].reshape(weights.KV_HEADS, -1)[0]
     half = weights.HEAD_DIM // 2
@@ -110,7 +114,9 @@ def test_looking_back_is_sure_up_to_the_longest_context() -> None:
     cos, sin = bf16(np.cos(angle)), bf16(np.sin(angle))
 
     def rotated(x: np.ndarray) -> np.ndarray:
-        return bf16(np.concatenate([x[:half] * cos - x[half:] * sin, x[half:] * cos + x[:half] * sin], axis=-1))
+        return bf16(
+            np.concatenate([x[:half] * cos - x[half:] * sin, x[half:] * cos + x[:half] * sin], axis=-1)
+        )
 
     keys = rotated(key)
     positions = np.r_[4:60, 60 : weights.MAX_POSITIONS : 997, weights.MAX_POSITIONS - 1]
