@@ -77,7 +77,7 @@ class Body:
         self._decoder: ChunkedDecoder | None = None
         if self._payload.startswith("STREAMING-"):
             self._decoder = self._framing(call.who)
-        elif self._payload == _UNSIGNED and "aws-chunked" in call.header("content-encoding").lower():
+        elif self._payload == _UNSIGNED and "x-amz-decoded-content-length" in call.request.headers:
             self._decoder = ChunkedDecoder()
         elif self._payload != _UNSIGNED and not _SHA256.fullmatch(self._payload):
             raise S3Error(
@@ -100,12 +100,13 @@ class Body:
         signer = ChunkSigner(who.chunk_signature, who.timestamp, who.scope, who.authorization.signature)
         return ChunkedDecoder(signer, trailer=self._payload == _SIGNED_TRAILER)
 
-    def _length(self) -> int:
+    def _length(self) -> int | None:
+        """Bytes of payload to come; None for a plain body of unknown length."""
         name = "x-amz-decoded-content-length" if self._decoder else "content-length"
         text = self._call.header(name)
         if not text:
-            if not self._decoder and "transfer-encoding" not in self._call.request.headers:
-                return 0
+            if not self._decoder:
+                return None if "transfer-encoding" in self._call.request.headers else 0
             raise S3Error("MissingContentLength", f"You must provide the {name} HTTP header.")
         if not (text.isascii() and text.isdigit()):
             raise S3Error("InvalidArgument", f"{name} must be a number.")
@@ -133,13 +134,15 @@ class Body:
 
     async def to_file(self, target: Incoming) -> Received:
         """Write the payload to the file. OSError when the disk refuses; S3Error when the body is wrong."""
-        if self.length > BATCH:
+        if self.length is not None and self.length > BATCH:
             # Before the client is told to go on: a full disk then costs it nothing, and ext4 writes faster.
             await asyncio.get_running_loop().run_in_executor(self._pool, reserve, target.fd, self.length)
         return await self._run(target.write)
 
     async def to_bytes(self, limit: int) -> bytes:
         """The payload in memory, for documents; MalformedXML-style refusal is left to the caller."""
+        if self.length is None:
+            raise S3Error("MissingContentLength", "You must provide the content-length HTTP header.")
         if self.length > limit:
             raise S3Error("EntityTooLarge", f"The document is larger than {limit} bytes.")
         out = bytearray()
@@ -158,7 +161,7 @@ class Body:
             writers.append(sha256.update)
         if self._checksum:
             hashers.append(self._checksum[1].update)
-        if self.length <= INLINE:
+        if self.length is not None and self.length <= INLINE:
             size = await self._inline(writers + hashers)
         else:
             size = await self._threaded(writers, hashers)
@@ -204,7 +207,7 @@ class Body:
 
     async def _pieces(self) -> AsyncIterator[bytes | memoryview]:
         content = self._call.request.content
-        received = 0
+        received, most = 0, MAX_OBJECT if self.length is None else self.length
         while True:
             try:
                 async with asyncio.timeout(READ_TIMEOUT_S):
@@ -219,8 +222,9 @@ class Body:
             for whole in self._decoder.feed(data) if self._decoder else [data]:
                 piece = self._until_reset(whole, received)
                 received += len(piece)
-                if received > self.length:
-                    raise S3Error("IncompleteBody", "The body is longer than the announced length.")
+                if received > most:
+                    code = "IncompleteBody" if self.length is not None else "EntityTooLarge"
+                    raise S3Error(code, "The body is longer than the announced or the greatest length.")
                 self._call.body_in += len(piece)
                 yield piece
                 if self._call.struck.by_kind:
@@ -232,17 +236,17 @@ class Body:
         """The piece, cut where a fault resets the connection."""
         if "reset-inside" not in self._call.struck:
             return piece
-        return piece[: max(self.length // 2 - received, 0)]
+        return piece[: max((self.length or 0) // 2 - received, 0)]
 
     async def _suffer(self, received: int, size: int) -> None:
         struck = self._call.struck
-        if "reset-inside" in struck and received >= self.length // 2:
+        if "reset-inside" in struck and received >= (self.length or 0) // 2:
             raise DisconnectedError("reset by a fault")
         if "bandwidth" in struck:
             await asyncio.sleep(size / struck["bandwidth"].bytes_per_second)
 
     def _verify(self, size: int, md5: bytes, sha256: Hash | None) -> None:
-        if size != self.length:
+        if self.length is not None and size != self.length:
             raise S3Error(
                 "IncompleteBody", "You did not provide the number of bytes specified by the length header."
             )

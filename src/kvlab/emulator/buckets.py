@@ -8,10 +8,12 @@ import sqlite3
 
 from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.errors import S3Error
+from kvlab.emulator.listing import key_of, max_keys, token_of
 from kvlab.emulator.log import iso
 from kvlab.emulator.service import Service
-from kvlab.emulator.xml import document, parse
+from kvlab.emulator.xml import Node, document, parse
 
+_MAX_BUCKETS = 10000
 _AWS_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _WIDE_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
 _EMC_ATTRIBUTES = (
@@ -42,20 +44,24 @@ def _is_ipv4(name: str) -> bool:
 
 
 async def list_buckets(service: Service, call: Call) -> Reply:
-    """The caller's own buckets, by name."""
-    buckets = service.index.buckets(service.namespace(call), call.user)
-    return Reply(
-        body=document(
-            "ListAllMyBucketsResult",
-            [
-                ("Owner", [("ID", call.user), ("DisplayName", call.user)]),
-                (
-                    "Buckets",
-                    [("Bucket", [("Name", b.name), ("CreationDate", iso(b.created))]) for b in buckets],
-                ),
-            ],
-        )
-    )
+    """The caller's own buckets, by name; with max-buckets a page at a time."""
+    query = call.query
+    limit = max_keys(query, "max-buckets", most=_MAX_BUCKETS, default=_MAX_BUCKETS)
+    after = key_of(query["continuation-token"]) if "continuation-token" in query else ""
+    prefix = query.get("prefix", "")
+    buckets = [
+        b
+        for b in service.index.buckets(service.namespace(call), call.user)
+        if b.name > after and b.name.startswith(prefix)
+    ]
+    shown = buckets[:limit]
+    nodes: list[Node] = [
+        ("Owner", [("ID", call.user), ("DisplayName", call.user)]),
+        ("Buckets", [("Bucket", [("Name", b.name), ("CreationDate", iso(b.created))]) for b in shown]),
+    ]
+    if len(buckets) > len(shown) and shown:
+        nodes.append(("ContinuationToken", token_of(shown[-1].name)))
+    return Reply(body=document("ListAllMyBucketsResult", nodes))
 
 
 async def create_bucket(service: Service, call: Call) -> Reply:

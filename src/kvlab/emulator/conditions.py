@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from email.utils import parsedate_to_datetime
 
@@ -73,18 +74,27 @@ def check_read(call: Call, entry: Entry, prefix: str = "") -> None:
 
 
 def check_write(call: Call, entry: Entry | None) -> None:
-    """Conditions of a write: If-None-Match: * (put if absent) and If-Match (replace this)."""
+    """Conditions of a write: If-None-Match (with *: put if absent) and If-Match (replace this)."""
     match, none_match = call.header("If-Match"), call.header("If-None-Match")
-    if none_match:
-        if none_match.strip() != "*":
-            raise S3Error("NotImplemented", "If-None-Match on a write takes only *.", Header="If-None-Match")
-        if entry is not None:
-            raise _failed("If-None-Match")
+    if none_match and entry is not None and _names(none_match, entry.etag):
+        raise _failed("If-None-Match")
     if match:
         if entry is None:
             raise S3Error("NoSuchKey", "The specified key does not exist.", Key=call.key)
         if not _names(match, entry.etag):
             raise _failed("If-Match")
+
+
+def check_delete(
+    entry: Entry, *, etag: str = "", modified: datetime.datetime | None = None, size: int | None = None
+) -> None:
+    """Conditions of a deletion, those that are given: PreconditionFailed when the object is another."""
+    if etag and not _names(etag, entry.etag):
+        raise _failed("If-Match")
+    if modified is not None and int(modified.timestamp()) != int(entry.modified):
+        raise _failed("x-amz-if-match-last-modified-time")
+    if size is not None and size != entry.size:
+        raise _failed("x-amz-if-match-size")
 
 
 def _failed(condition: str) -> S3Error:

@@ -29,6 +29,9 @@ CREATE TABLE IF NOT EXISTS uploads (
 CREATE TABLE IF NOT EXISTS parts (
     upload TEXT NOT NULL, number INTEGER NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL,
     etag TEXT NOT NULL, modified REAL NOT NULL, PRIMARY KEY (upload, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS completed (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bucket INTEGER NOT NULL, key TEXT NOT NULL,
+    etag TEXT NOT NULL);
 """
 
 
@@ -52,16 +55,17 @@ class Meta:
     headers: dict[str, str] = field(default_factory=dict)
     user: dict[str, str] = field(default_factory=dict)
     parts: tuple[int, ...] = ()  # sizes in bytes of a multipart object's parts
+    checksum: tuple[str, str] | None = None  # header and value that came with the bytes and were right
 
     def dump(self) -> str:
-        return json.dumps([self.headers, self.user, self.parts], separators=(",", ":"))
+        return json.dumps([self.headers, self.user, self.parts, self.checksum], separators=(",", ":"))
 
     @staticmethod
     @functools.lru_cache(maxsize=1024)
     def load(text: str) -> Meta:
         """Objects of one kind have the same metadata, so its text is parsed once."""
-        headers, user, parts = json.loads(text)
-        return Meta(headers, user, tuple(parts))
+        headers, user, parts, *more = json.loads(text)
+        return Meta(headers, user, tuple(parts), tuple(more[0]) if more and more[0] else None)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Part:
     modified: float
 
 
+_KEPT_COMPLETIONS = 10_000  # for clients that did not get the answer and ask again
 _CACHED_BUCKETS, _CACHED_ENTRIES = 1024, 2048
 _ENTRY = "bucket, key, file, size, etag, modified, meta"
 
@@ -321,6 +326,14 @@ class Index:
             parts = self.parts(upload)
             if entry is not None:
                 self.put(entry)
+                self._db.execute(
+                    "INSERT INTO completed (id, bucket, key, etag) VALUES (?, ?, ?, ?)",
+                    (upload, entry.bucket, entry.key, entry.etag),
+                )
+                self._db.execute(
+                    "DELETE FROM completed WHERE number <= (SELECT max(number) FROM completed) - ?",
+                    (_KEPT_COMPLETIONS,),
+                )
             self._db.execute("DELETE FROM parts WHERE upload = ?", (upload,))
             self._db.execute("DELETE FROM uploads WHERE id = ?", (upload,))
         except BaseException:
@@ -328,6 +341,13 @@ class Index:
             raise
         self._db.execute("COMMIT")
         return parts
+
+    def completed(self, bucket: int, key: str, upload: str) -> str | None:
+        """The ETag that an upload ended in, if that was lately."""
+        row = self._db.execute(
+            "SELECT etag FROM completed WHERE id = ? AND bucket = ? AND key = ?", (upload, bucket, key)
+        ).fetchone()
+        return row[0] if row else None
 
 
 def _successor(prefix: bytes) -> bytes | None:

@@ -77,7 +77,7 @@ async def list_objects(service: Service, call: Call) -> Reply:
     encode = encoder(query)
     nodes: list[Node] = [
         ("Name", bucket.name),
-        ("Prefix", encode(prefix)),
+        ("Prefix", prefix),  # botocore decodes it in version 2 only
         ("Marker", encode(marker)),
         ("MaxKeys", limit),
         ("IsTruncated", "true" if found.truncated else "false"),
@@ -99,7 +99,7 @@ async def list_objects_v2(service: Service, call: Call) -> Reply:
         bucket.id,
         prefix=prefix,
         delimiter=delimiter,
-        after=(after if token is None else _untoken(token)) or None,
+        after=(after if token is None else key_of(token)) or None,
         limit=limit,
     )
     encode = encoder(query)
@@ -115,7 +115,7 @@ async def list_objects_v2(service: Service, call: Call) -> Reply:
     if after:
         nodes.append(("StartAfter", encode(after)))
     if found.truncated:
-        nodes.append(("NextContinuationToken", _token(found.last)))
+        nodes.append(("NextContinuationToken", token_of(found.last)))
     owner = query.get("fetch-owner") == "true"
     return Reply(body=document("ListBucketResult", nodes + _tail(found, bucket, query, owner=owner)))
 
@@ -202,11 +202,11 @@ def max_keys(
     return min(value, most)
 
 
-def _token(key: str) -> str:
+def token_of(key: str) -> str:
     return base64.urlsafe_b64encode(key.encode()).decode()
 
 
-def _untoken(token: str) -> str:
+def key_of(token: str) -> str:
     try:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (binascii.Error, ValueError):

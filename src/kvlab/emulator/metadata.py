@@ -22,9 +22,9 @@ _KEPT = (
 def meta_from(call: Call) -> Meta:
     """What the request says about its object: the headers to give back, and x-amz-meta-*."""
     headers = {name: call.header(name) for name in _KEPT if name in call.request.headers}
-    if "Content-Encoding" in headers:
+    if "aws-chunked" in headers.get("Content-Encoding", "").lower():  # how the body came, not what it is
         codings = [c.strip() for c in headers.pop("Content-Encoding").split(",")]
-        kept = ",".join(c for c in codings if c and c.lower() != "aws-chunked")
+        kept = ", ".join(c for c in codings if c and c.lower() != "aws-chunked")
         if kept:
             headers["Content-Encoding"] = kept
     user: dict[str, str] = {}

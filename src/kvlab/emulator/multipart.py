@@ -14,7 +14,7 @@ from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.conditions import check_write
 from kvlab.emulator.copying import source_of
 from kvlab.emulator.errors import S3Error
-from kvlab.emulator.index import Meta, Part, Upload
+from kvlab.emulator.index import Bucket, Meta, Part, Upload
 from kvlab.emulator.listing import encoder, max_keys
 from kvlab.emulator.log import iso
 from kvlab.emulator.metadata import meta_from
@@ -181,9 +181,26 @@ async def list_uploads(service: Service, call: Call) -> Reply:
 
 
 async def complete(service: Service, call: Call) -> Reply:
-    """Join the parts the body names, in its order, into the object; the other parts are thrown away."""
+    """Join the parts the body names, in its order, into the object; the other parts are thrown away.
+
+    A client that asks again because it did not get the answer is given the same one.
+    """
     bucket = service.bucket(call)
     wanted = _wanted(await service.document(call, _MAX_DOCUMENT))
+    done = service.index.completed(bucket.id, call.key, call.query["uploadId"])
+    now = service.index.get(bucket.id, call.key)
+    if done is None or now is None or now.etag != done:
+        done = await _complete(service, call, bucket, wanted)
+    nodes: list[Node] = [
+        ("Location", f"http://{call.header('Host')}{call.raw_path}"),
+        ("Bucket", bucket.name),
+        ("Key", call.key),
+        ("ETag", f'"{done}"'),
+    ]
+    return Reply(body=document("CompleteMultipartUploadResult", nodes))
+
+
+async def _complete(service: Service, call: Call, bucket: Bucket, wanted: list[tuple[int, str]]) -> str:
     upload = _upload(service, call)
     have = {part.number: part for part in service.index.parts(upload.id)}
     parts = _chosen(wanted, have)
@@ -202,13 +219,7 @@ async def complete(service: Service, call: Call) -> Reply:
         await service.commit(call, bucket, incoming, sum(p.size for p in parts), etag, meta, upload=upload)
     finally:
         incoming.discard()
-    nodes: list[Node] = [
-        ("Location", f"http://{call.header('Host')}{call.raw_path}"),
-        ("Bucket", bucket.name),
-        ("Key", call.key),
-        ("ETag", f'"{etag}"'),
-    ]
-    return Reply(body=document("CompleteMultipartUploadResult", nodes))
+    return etag
 
 
 def _wanted(body: bytes) -> list[tuple[int, str]]:

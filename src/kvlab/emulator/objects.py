@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+
 from kvlab.emulator import onesided, updating
 from kvlab.emulator.call import Call, Reply
-from kvlab.emulator.conditions import check_read, check_write, parse_range
+from kvlab.emulator.conditions import check_delete, check_read, check_write, parse_range
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Bucket, Entry
 from kvlab.emulator.log import http_date
@@ -23,7 +27,7 @@ OVERRIDES = {
 }
 
 
-def entry_headers(entry: Entry) -> dict[str, str]:
+def entry_headers(entry: Entry, *, checksum: bool) -> dict[str, str]:
     """The reply headers that describe an object, without its length."""
     headers = {
         "ETag": f'"{entry.etag}"',
@@ -32,6 +36,8 @@ def entry_headers(entry: Entry) -> dict[str, str]:
         "Content-Type": "binary/octet-stream",
     }
     headers.update(entry.meta.headers)
+    if entry.meta.checksum and checksum:
+        headers[entry.meta.checksum[0]] = entry.meta.checksum[1]
     headers.update({f"x-amz-meta-{name}": value for name, value in entry.meta.user.items()})
     return headers
 
@@ -51,6 +57,7 @@ async def put_object(service: Service, call: Call) -> Reply:
         headers = {"ETag": f'"{received.md5}"'}
         if received.checksum:
             headers[received.checksum[0]] = received.checksum[1]
+            meta = replace(meta, checksum=received.checksum)
         await service.commit(call, bucket, incoming, received.size, received.md5, meta)
     finally:
         incoming.discard()
@@ -82,7 +89,10 @@ async def head_object(service: Service, call: Call) -> Reply:
 
 def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
     """(headers, status, offset, length) of what a GET or HEAD asks for."""
-    headers = entry_headers(entry)
+    headers = entry_headers(
+        entry,
+        checksum=call.header("x-amz-checksum-mode") == "ENABLED" and "Range" not in call.request.headers,
+    )
     for name, header in OVERRIDES.items():
         if name in call.query:
             headers[header] = call.query[name]
@@ -110,14 +120,51 @@ def _part(call: Call, entry: Entry, headers: dict[str, str]) -> tuple[int, int]:
 
 
 async def delete_object(service: Service, call: Call) -> Reply:
-    """Forget the object; 204 also when there was none."""
-    _delete(service, service.bucket(call), call.key)
+    """Forget the object, if it is the one that the conditions name; 204 also when there was none."""
+    _delete(
+        service,
+        service.bucket(call),
+        call.key,
+        etag=call.header("If-Match"),
+        modified=_time(call.header("x-amz-if-match-last-modified-time")),
+        size=_size(call.header("x-amz-if-match-size")),
+    )
     return Reply(204)
 
 
-def _delete(service: Service, bucket: Bucket, key: str) -> None:
+def _time(written: str) -> datetime.datetime | None:
+    try:
+        return parsedate_to_datetime(written) if written else None
+    except ValueError:
+        return _iso_time(written)
+
+
+def _iso_time(written: str) -> datetime.datetime | None:
+    try:
+        found = datetime.datetime.fromisoformat(written)
+    except ValueError:
+        raise S3Error("InvalidArgument", "The time of a condition is not a date.") from None
+    return found if found.tzinfo else found.replace(tzinfo=datetime.UTC)
+
+
+def _size(written: str) -> int | None:
+    if written and not (written.isascii() and written.isdigit()):
+        raise S3Error("InvalidArgument", "The size of a condition is not a number.")
+    return int(written) if written else None
+
+
+def _delete(
+    service: Service,
+    bucket: Bucket,
+    key: str,
+    *,
+    etag: str = "",
+    modified: datetime.datetime | None = None,
+    size: int | None = None,
+) -> None:
     entry = service.index.get(bucket.id, key)
     if entry:
+        check_delete(entry, etag=etag, modified=modified, size=size)
         service.index.delete(bucket.id, key)
         service.drop(entry.file, entry.size)
 
@@ -144,7 +191,18 @@ async def delete_objects(service: Service, call: Call) -> Reply:
                 )
             )
             continue
-        _delete(service, bucket, key)
+        try:
+            _delete(
+                service,
+                bucket,
+                key,
+                etag=text(node, "ETag", ""),
+                modified=_time(text(node, "LastModifiedTime", "")),
+                size=_size(text(node, "Size", "")),
+            )
+        except S3Error as error:
+            results.append(("Error", [("Key", key), ("Code", error.code), ("Message", error.message)]))
+            continue
         if not quiet:
             results.append(("Deleted", [("Key", key)]))
     return Reply(body=document("DeleteResult", results))

@@ -29,7 +29,7 @@ def _route(op: str, handler: Handler, *query: str) -> Route:
     return Route(op, handler, frozenset((*query, "x-id")))
 
 
-LIST_BUCKETS = _route("ListBuckets", buckets.list_buckets)
+LIST_BUCKETS = _route("ListBuckets", buckets.list_buckets, "max-buckets", "continuation-token", "prefix")
 # (method, level, sub-resource); "" is the plain request. Level: "bucket" or "object".
 ROUTES: dict[tuple[str, str, str], Route] = {
     ("PUT", "bucket", ""): _route("CreateBucket", buckets.create_bucket),

@@ -29,6 +29,15 @@ def test_a_bucket_is_created_found_listed_and_deleted(s3: Any) -> None:
     assert refused(s3.put_object, Bucket="life-of-a-bucket", Key="k", Body=b"x") == ("NoSuchBucket", 404)
 
 
+def test_buckets_are_listed_in_pages_when_asked(emulator: Any) -> None:
+    client = emulator.client("stranger", "stranger-secret")
+    names = [f"page-{n}" for n in range(5)]
+    for name in names:
+        client.create_bucket(Bucket=name)
+    pages = client.get_paginator("list_buckets").paginate(Prefix="page-", PaginationConfig={"PageSize": 2})
+    assert [[b["Name"] for b in page["Buckets"]] for page in pages] == [names[:2], names[2:4], names[4:]]
+
+
 def test_a_bucket_with_objects_is_not_deleted(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     assert refused(s3.delete_bucket, Bucket=bucket) == ("BucketNotEmpty", 409)

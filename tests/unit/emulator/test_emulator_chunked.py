@@ -232,6 +232,32 @@ def test_unsigned_payload_may_be_chunked_without_a_trailer(emulator: Any, bucket
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == DATA
 
 
+def test_a_checksum_is_checked_kept_and_given_back_by_aws(aws: Any) -> None:
+    client = aws.client()
+    client.create_bucket(Bucket="checksums")
+    digest = base64.b64encode(hashlib.sha256(DATA).digest()).decode()
+    arguments = {"Bucket": "checksums", "Key": "k", "Body": DATA}
+    assert client.put_object(**arguments, ChecksumSHA256=digest)["ChecksumSHA256"] == digest
+    assert client.head_object(Bucket="checksums", Key="k", ChecksumMode="ENABLED")["ChecksumSHA256"] == digest
+    assert "ChecksumSHA256" not in client.head_object(Bucket="checksums", Key="k")
+    wrong = base64.b64encode(bytes(32)).decode()
+    assert refused(client.put_object, **arguments, ChecksumSHA256=wrong) == ("BadDigest", 400)
+
+
+def test_a_body_of_unknown_length_is_taken(emulator: Any, bucket: str, s3: Any) -> None:
+    for size in (0, 10, 3 << 20):
+        data = bytes(size)
+        request = AWSRequest("PUT", f"{emulator.url}/{bucket}/k", data=data)
+        S3SigV4Auth(Credentials("kvlab", "first/secret+1"), "s3", "us-east-1").add_auth(request)
+        connection = http.client.HTTPConnection("127.0.0.1", emulator.port, timeout=20)
+        headers = dict(request.headers.items()) | {"Transfer-Encoding": "chunked"}
+        pieces = (data[at : at + 1000] for at in range(0, size, 1000))
+        connection.request("PUT", f"/{bucket}/k", pieces, headers, encode_chunked=True)
+        assert connection.getresponse().status == 200
+        connection.close()
+        assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == data
+
+
 def test_a_new_sdks_defaults_work_with_aws_and_over_plain_http(emulator: Any, aws: Any, bucket: str) -> None:
     for server in (emulator, aws):
         client = server.client(

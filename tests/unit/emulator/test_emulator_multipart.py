@@ -51,6 +51,17 @@ def test_parts_become_one_object_with_s3s_etag(emulator: Any, s3: Any, bucket: s
     assert not files, "the parts' own files must be gone"
 
 
+def test_completing_again_gives_the_same_answer_until_the_object_is_another(s3: Any, bucket: str) -> None:
+    uid, done = upload(s3, bucket, "k", {1: b"end"})
+    arguments = {"Bucket": bucket, "Key": "k", "UploadId": uid, "MultipartUpload": {"Parts": done}}
+    assert (
+        s3.complete_multipart_upload(**arguments)["ETag"] == s3.complete_multipart_upload(**arguments)["ETag"]
+    )
+    s3.put_object(Bucket=bucket, Key="k", Body=b"other")
+    assert refused(s3.complete_multipart_upload, **arguments) == ("NoSuchUpload", 404)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"other"
+
+
 def test_an_aborted_upload_leaves_nothing(emulator: Any, s3: Any, bucket: str) -> None:
     before = set(emulator.data_files())
     uid, done = upload(s3, bucket, "k", {1: b"x" * 1000})

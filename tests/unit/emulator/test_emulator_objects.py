@@ -160,6 +160,35 @@ def test_put_if_absent_stores_once_and_leaves_the_first(s3: Any, bucket: str) ->
     assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"first"
 
 
+def test_put_unless_match_leaves_what_it_names(s3: Any, bucket: str) -> None:
+    etag = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
+    assert refused(s3.put_object, Bucket=bucket, Key="k", Body=b"x", IfNoneMatch=etag) == (
+        "PreconditionFailed",
+        412,
+    )
+    s3.put_object(Bucket=bucket, Key="k", Body=b"second", IfNoneMatch=etag.replace(etag[1], "z"))
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"second"
+
+
+def test_a_deletion_with_a_condition_takes_only_what_it_names(s3: Any, bucket: str) -> None:
+    etag = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
+    when = s3.head_object(Bucket=bucket, Key="k")["LastModified"]
+    for wrong in (
+        {"IfMatch": '"other"'},
+        {"IfMatchSize": 4},
+        {"IfMatchLastModifiedTime": when - datetime.timedelta(seconds=9)},
+    ):
+        assert refused(s3.delete_object, Bucket=bucket, Key="k", **wrong) == ("PreconditionFailed", 412)
+    with_md5(s3)
+    for wrong in ({"ETag": "other"}, {"Size": 4}):
+        done = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": "k", **wrong}]})
+        assert [e["Code"] for e in done["Errors"]] == ["PreconditionFailed"]
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"first"
+    s3.delete_object(Bucket=bucket, Key="k", IfMatch=etag, IfMatchSize=5, IfMatchLastModifiedTime=when)
+    assert refused(s3.get_object, Bucket=bucket, Key="k") == ("NoSuchKey", 404)
+    s3.delete_object(Bucket=bucket, Key="k", IfMatch='"other"')  # nothing is there that could be another
+
+
 def test_put_if_match_replaces_only_what_it_names(s3: Any, bucket: str) -> None:
     etag = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
     assert refused(s3.put_object, Bucket=bucket, Key="k", Body=b"x", IfMatch='"other"') == (
