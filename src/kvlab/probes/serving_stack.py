@@ -1,7 +1,8 @@
 """What the serving environment holds and whether it works: versions, imports, NIXL's OBJ plugin.
 
 Runs in the serving environment: `python -m kvlab.probes.serving_stack` prints one JSON object. `--extension MODULE`
-names a compiled module that must load as well; `--needs LIBRARY` a library that the OBJ plugin must be linked to.
+names a compiled module that must load as well; `--needs LIBRARY` a library that the OBJ plugin must be linked to;
+`--quick` looks for the modules without importing them.
 """
 
 from __future__ import annotations
@@ -117,12 +118,22 @@ def link_failure(library: str) -> str | None:
     )
 
 
-def collect(extension: str = "", needs: str = "") -> dict[str, Any]:
-    """The facts: `versions`, and `failures`, one sentence each (empty when the stack can serve)."""
+def presence_failure(module: str) -> str | None:
+    """That a module is not installed, or None; a look that takes no import of it."""
+    package = module.partition(".")[0]
+    return None if importlib.util.find_spec(package) else f"{package} is not installed."
+
+
+def collect(extension: str = "", needs: str = "", quick: bool = False) -> dict[str, Any]:
+    """The facts: `versions`, and `failures`, one sentence each (empty when the stack can serve).
+
+    `quick` is for an environment that was tried before: modules are looked for, not imported.
+    """
+    look = presence_failure if quick else import_failure
     # vLLM and LMCache greet on stdout, which belongs to the JSON.
     with contextlib.redirect_stdout(sys.stderr):
-        failures = [reason for module in MODULES.values() if (reason := import_failure(module))]
-        if extension and (reason := extension_failure(extension)):
+        failures = [reason for module in MODULES.values() if (reason := look(module))]
+        if extension and not quick and (reason := extension_failure(extension)):
             failures.append(reason)
     if needs and (reason := link_failure(needs)):
         failures.append(reason)
@@ -133,6 +144,7 @@ def collect(extension: str = "", needs: str = "") -> dict[str, Any]:
         "python": sys.version.split()[0],
         "versions": versions(),
         "obj_plugin": str(plugin_file()) if plugin_file() else None,
+        "quick": quick,
         "failures": [*failures, *([plugin] if plugin else [])],
     }
 
@@ -142,11 +154,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for option in ("--extension", "--needs", "--load"):
         parser.add_argument(option, default="")
+    parser.add_argument("--quick", action="store_true")
     asked = parser.parse_args()
     if asked.load:
         load_extension(asked.load)
     else:
-        print(json.dumps(collect(asked.extension, asked.needs)))
+        print(json.dumps(collect(asked.extension, asked.needs, asked.quick)))
 
 
 if __name__ == "__main__":
