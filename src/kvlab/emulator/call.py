@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
@@ -80,7 +81,7 @@ class Call:
             raise S3Error("InvalidRDMAToken", "x-rdma-info and x-amz-rdma-token differ.")
         return found.pop() if found else None
 
-    @property
+    @functools.cached_property
     def rdma_requested(self) -> bool:
         return any(name in self.request.headers for name in RDMA_HEADERS)
 

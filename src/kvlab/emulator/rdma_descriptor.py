@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from dataclasses import dataclass
@@ -9,6 +10,12 @@ from dataclasses import dataclass
 _PATTERN = re.compile(
     r"([0-9a-f]{16}):([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4}):([0-9a-f]{6}):([01]):([0-9a-f]{32})"
 )
+
+
+@functools.lru_cache(maxsize=64)
+def _address(gid: bytes) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    address = ipaddress.IPv6Address(gid)
+    return address.ipv4_mapped or address
 
 
 class RdmaError(Exception):
@@ -50,8 +57,7 @@ class Descriptor:
     @property
     def address(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
         """The IP address that the GID (RoCEv2) stands for."""
-        address = ipaddress.IPv6Address(self.gid)
-        return address.ipv4_mapped or address
+        return _address(self.gid)
 
     @property
     def client(self) -> str:
