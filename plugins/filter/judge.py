@@ -56,7 +56,7 @@ def judge(facts, *ids):
             "Run through ./lab, which installs both."
         )
     findings = checks.not_passed(checks.judge(facts, ids))
-    return [f"{f.id}: {'; '.join(f.evidence)}. {f.remedy}" for f in findings]
+    return [f"{f.id}: {'; '.join(line.rstrip('.') for line in f.evidence)}. {f.remedy}" for f in findings]
 
 
 class FilterModule:

@@ -192,8 +192,8 @@ def plain_path(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="host",
-    remedy="Name a complete Hugging Face model directory by kvlab_model_dir (empty: the test model), and keep "
-    "kvlab_max_model_len within the model's own limit.",
+    remedy="Correct kvlab_model_dir (a complete Hugging Face model directory; empty: the test model) or "
+    "kvlab_max_model_len.",
     source=_SOURCE,
 )
 def model(facts: TopicFacts) -> Verdict:
@@ -219,7 +219,7 @@ def model(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="host",
-    remedy="Check kvlab_endpoint, the user and its secret key; nothing was changed on any host.",
+    remedy="Correct kvlab_endpoint, objectscale_user or objectscale_secret_key.",
     source=_SOURCE,
 )
 def object_store(facts: TopicFacts) -> Verdict:
@@ -239,7 +239,7 @@ def object_store(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="inventory",
-    remedy="Correct kvlab_stack or kvlab_active_profile in the inventory (or in -e).",
+    remedy="Correct that name in the inventory or in -e (kvlab_stack, kvlab_active_profile).",
     source="design.md",
 )
 def inventory(facts: TopicFacts) -> Verdict:

@@ -14,7 +14,10 @@ def command(state: Path) -> None:
     from kvlab.serving.supervisor import Supervisor
 
     state = state.resolve()
-    if Supervisor(state).shutdown():
+    supervisor = Supervisor(state)
+    if supervisor.alive():
+        click.echo("stopping the lab's programs (vLLM takes up to half a minute while it starts)")
+    if supervisor.shutdown():
         click.echo("the lab is down; its state stays in .lab, ./lab up brings it up again")
     else:
         click.echo("nothing of the lab was running")

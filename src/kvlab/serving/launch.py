@@ -15,6 +15,7 @@ from pathlib import Path
 
 from kvlab.errors import KvlabError
 from kvlab.objectscale import s3 as object_store
+from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
 
 
 def read_env(file: Path) -> dict[str, str]:
@@ -35,6 +36,22 @@ def _fresh_bucket(profile: dict[str, object], env: dict[str, str]) -> None:
     print(f"bucket {bucket} is empty ({removed} objects of an earlier server removed)", flush=True)
 
 
+def _restart_vllm_of(profile: str) -> None:
+    """Restart a vLLM that runs while its LMCache server starts: the server died and supervisor starts it again.
+
+    vLLM registers with the server once and may not notice a quick restart; it would then serve without a cache,
+    and nobody would see it.
+    """
+    if "SUPERVISOR_ENABLED" not in os.environ:
+        return
+    supervisor = Supervisor(Path.cwd())
+    name = f"vllm-{profile}"
+    if any(p.name == name and p.state in (RUNNING, STARTING) for p in supervisor.programs()):
+        print(f"{name} runs from before this start and is restarted with it", flush=True)
+        supervisor.stop_program(name)
+        supervisor.start_program(name)
+
+
 def main(argv: list[str]) -> None:
     """Replace this process by the program. Raises KvlabError when the profile cannot be read or used."""
     folder, program, python = Path(argv[0]), argv[1], argv[2]
@@ -45,6 +62,7 @@ def main(argv: list[str]) -> None:
         env |= read_env(secret)
     if program == "lmcache":
         _fresh_bucket(profile, env)
+        _restart_vllm_of(folder.name)
         # A killed server leaves its shared memory behind; a new one of the same name would refuse to start.
         Path("/dev/shm", profile["shm_name"]).unlink(missing_ok=True)
     arguments = json.loads((folder / f"{program}.args").read_text())

@@ -123,3 +123,11 @@ def port_is_taken(address: str, port: int) -> bool:
         except OSError as error:
             return error.errno == errno.EADDRINUSE
     return False
+
+
+def remove_tables_of_the_dead(folder: Path = Path("/dev/shm")) -> None:
+    """Remove registration tables of the software cuObject whose process was killed (PROTOCOL.md: one a pid)."""
+    for table in folder.glob("kvlab-cuobj-*"):
+        pid = table.name.removeprefix("kvlab-cuobj-")
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            table.unlink(missing_ok=True)

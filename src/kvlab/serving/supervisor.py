@@ -178,5 +178,6 @@ class Supervisor:
                 time.sleep(0.1)
         left = processes.of_lab(self.state_dir)
         processes.end(left)
+        processes.remove_tables_of_the_dead()
         self.socket.unlink(missing_ok=True)
         return ran or bool(left)

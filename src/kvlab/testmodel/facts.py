@@ -44,7 +44,7 @@ def inspect_model(path: Path) -> ModelFacts:
     """
     if not path.is_dir():
         raise KvlabError(
-            f"There is no model directory {path}; run `kvlab model make {path}` or name another."
+            f"There is no model directory {path}; name one that is there, or none for the test model."
         )
     config = _config(path / "config.json")
     if not any((path / name).is_file() for name in _TOKENIZER_FILES):
