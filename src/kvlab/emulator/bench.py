@@ -43,7 +43,6 @@ TARGETS = {
     "http_get_4KiB": 0.50,
 }
 MIN_RDMA_GETS_PER_SECOND, MAX_LIST_SECONDS, MAX_RESIDENT_MB = 450.0, 2.0, 250.0
-_LISTED = 10_000
 _BUCKET = "bench"
 
 
@@ -57,6 +56,7 @@ class Settings:
     cuobject: Path | None = None  # folder of libcuobjclient.so.1, for the serving venv
     moto: Path | None = None
     stored_gib: int = 0
+    listed: int = 10_000  # objects of the listing
 
 
 @dataclass
@@ -140,7 +140,7 @@ def run(settings: Settings, say: Callable[[str], None]) -> dict[str, Any]:
         }
         peer = _peer(stack, settings, folder, job)
         series |= _one_sided(settings, folder, peer, say)
-        listing = _listing(client, say)
+        listing = _listing(client, settings.listed, say)
         if settings.stored_gib:
             say(f"storing {settings.stored_gib} GiB")
             for number in range(settings.stored_gib * 1024 * MIB // LARGE):
@@ -307,16 +307,16 @@ def _one_sided(settings: Settings, folder: Path, peer: Peer, say: Callable[[str]
     return series
 
 
-def _listing(client: Any, say: Callable[[str], None]) -> float:
-    say(f"listing {_LISTED:,} objects")
+def _listing(client: Any, count: int, say: Callable[[str], None]) -> float:
+    say(f"listing {count:,} objects")
     client.create_bucket(Bucket="listed")
-    for number in range(_LISTED):
+    for number in range(count):
         client.put_object(Bucket="listed", Key=f"key/{number:06d}", Body=b"")
     start = time.perf_counter()
     pages = client.get_paginator("list_objects_v2").paginate(Bucket="listed")
-    count = sum(len(page.get("Contents", [])) for page in pages)
-    if count != _LISTED:
-        raise KvlabError(f"the listing shows {count} of {_LISTED} objects")
+    shown = sum(len(page.get("Contents", [])) for page in pages)
+    if shown != count:
+        raise KvlabError(f"the listing shows {shown} of {count} objects")
     return time.perf_counter() - start
 
 
