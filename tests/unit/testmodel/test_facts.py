@@ -119,7 +119,7 @@ def test_bytes_that_are_no_text_are_not_json(tmp_path: Path) -> None:
 def test_a_missing_directory_or_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "none", tmp_path / "file"):
-        with pytest.raises(KvlabError, match=re.escape(f"none for the test model {path}")):
+        with pytest.raises(KvlabError, match=re.escape(f"no model directory {path}; name one")):
             inspect_model(path)
 
 
