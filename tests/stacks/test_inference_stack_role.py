@@ -207,8 +207,13 @@ def test_what_must_be_built_from_source_stops_the_role_until_it_is(lab: Lab) -> 
     client.write_bytes(library(lab.folder, "int client;", "-Wl,-soname,libcuobjclient.so.1"))
     (plugin,) = lab.venv.glob(f"lib/python3*/site-packages/{PLUGIN}")
     plugin.write_bytes(library(lab.folder, "int plugin;", "-Wl,--no-as-needed", str(client)))
-    status, output = lab.run(
-        inference_stack_source_built=["nixl-cu13"], inference_stack_lib_dir=str(libraries)
-    )
+    built: dict[str, object] = {
+        "inference_stack_source_built": ["nixl-cu13"],
+        "inference_stack_lib_dir": str(libraries),
+    }
+    status, output = lab.run(**built)
+    assert status == 0, output
+    assert "changed=1 " in output, "the successful try is marked, and nothing else changes"
+    status, output = lab.run(**built)
     assert status == 0, output
     assert "changed=0" in output
