@@ -1,4 +1,4 @@
-"""The geometry has vLLM's own numbers: its spec classes for each layout, its real cache for a small model."""
+"""The geometry has vLLM's own numbers: its spec classes for each layout, its real cache for the lab's model."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvlab.kvcache.geometry import Geometry
+from kvlab.serving.lab import Lab
 
 pytestmark = pytest.mark.integration
 
@@ -80,8 +81,8 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def vllm_says(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """vLLM's answer for every case, and last for the small model that it really loads."""
+def vllm_says(tmp_path_factory: pytest.TempPathFactory, lab: Lab) -> list[dict[str, Any]]:
+    """vLLM's answer for every case, and last for the lab's model, which it really loads."""
     python = Path(os.environ.get("KVLAB_SERVING_PYTHON", ROOT / ".lab/venv/bin/python"))
     if not python.exists():
         pytest.fail(f"no serving venv at {python}: run ./lab up, or set KVLAB_SERVING_PYTHON", pytrace=False)
@@ -90,7 +91,7 @@ def vllm_says(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
         folder = tmp_path_factory.mktemp(f"model{number}")
         (folder / "config.json").write_text(json.dumps(config))
         items.append({"dir": str(folder), "tp": tp, "kv_dtype": kv_dtype})
-    items.append({"dir": items[1]["dir"], "allocate": True})
+    items.append({"dir": lab.data["model"]["dir"], "allocate": True})
     done = subprocess.run(
         [python, Path(__file__).with_name("vllm_kv_specs.py")],
         input=json.dumps(items),
@@ -116,7 +117,10 @@ def test_bytes_per_token_and_rank_are_those_of_vllms_spec_classes(
     assert (geometry.saving_ranks_per_stage == 1) == (said["mla"] or tp == 1)
 
 
-def test_bytes_per_token_are_those_of_the_cache_that_vllm_allocates(vllm_says: list[dict[str, Any]]) -> None:
-    geometry = Geometry.from_config(CASES[1][1])
+def test_bytes_per_token_are_those_of_the_cache_that_vllm_allocates(
+    vllm_says: list[dict[str, Any]], lab: Lab
+) -> None:
+    config = json.loads(Path(lab.data["model"]["dir"], "config.json").read_text())
+    geometry = Geometry.from_config(config)
     assert vllm_says[-1]["tensors"] == geometry.attention_layers
     assert vllm_says[-1]["bytes_per_token"] == geometry.bytes_per_token
