@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvlab.emulator.buckets import valid_bucket_name
+from kvlab.emulator.errors import S3Error
+from kvlab.emulator.faults import Struck
 from kvlab.emulator.index import Entry, Index, Meta
 from kvlab.emulator.lifecycle import Rule, expire, parse_rules
 from kvlab.emulator.listing import page
@@ -191,8 +196,6 @@ def test_order_is_utf16_for_objectscale_and_utf8_for_aws(
 def test_paging_agrees_with_a_listing_made_by_hand(
     keys: set[str], prefix: str, delimiter: str, limit: int, utf16: bool
 ) -> None:
-    from pathlib import Path
-
     index = Index(Path(":memory:"), utf16_order=utf16, fsync=False)
     for key in keys:
         index.put(Entry(1, key, "f", 0, "e", 0.0, Meta()))
@@ -227,6 +230,19 @@ def test_a_number_of_a_deleted_bucket_is_never_given_again(make_service: Any) ->
     index.delete_bucket(first.id)
     assert index.create_bucket("ns1", "b", "neighbour", {}).id != first.id
     assert index.bucket("ns1", "a") is None
+
+
+def test_a_put_that_outlives_its_bucket_does_not_end_in_the_next_of_that_name(make_service: Any) -> None:
+    service = make_service()
+    before = service.index.create_bucket("ns1", "a", "kvlab", {})
+    service.index.delete_bucket(before.id)
+    service.index.create_bucket("ns1", "a", "neighbour", {})
+    body = service.store.incoming()
+    call = SimpleNamespace(key="k", struck=Struck(), header=lambda name: "")  # noqa: ARG005
+    with pytest.raises(S3Error) as caught:
+        asyncio.run(service.commit(call, before, body, 0, "e", Meta()))
+    assert caught.value.code == "NoSuchBucket"
+    assert service.index.files() == set()
 
 
 def test_what_is_looked_up_is_what_was_written_last(make_service: Any) -> None:
@@ -305,8 +321,6 @@ def test_a_wrong_lifecycle_document_is_refused(old: str, new: str, code: str) ->
         "<Expiration><Days>3</Days></Expiration></Rule></LifecycleConfiguration>"
     )
     assert parse_rules(good.encode())[0].days == 3
-    from kvlab.emulator.errors import S3Error
-
     with pytest.raises(S3Error) as caught:
         parse_rules(good.replace(old, new).encode())
     assert caught.value.code == code
