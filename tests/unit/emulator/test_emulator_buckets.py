@@ -19,6 +19,7 @@ from kvlab.emulator.faults import Struck
 from kvlab.emulator.index import Entry, Index, Meta
 from kvlab.emulator.lifecycle import Rule, expire, parse_rules
 from kvlab.emulator.listing import page
+from kvlab.emulator.xml import parse
 
 
 def test_a_bucket_is_created_found_listed_and_deleted(s3: Any) -> None:
@@ -324,6 +325,13 @@ def test_a_wrong_lifecycle_document_is_refused(old: str, new: str, code: str) ->
     with pytest.raises(S3Error) as caught:
         parse_rules(good.replace(old, new).encode())
     assert caught.value.code == code
+
+
+def test_a_document_that_declares_entities_is_refused() -> None:
+    bomb = '<!DOCTYPE Delete [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><Delete><Object><Key>&b;</Key></Object></Delete>'
+    with pytest.raises(S3Error) as caught:
+        parse(bomb.encode(), "Delete")
+    assert caught.value.code == "MalformedXML"
 
 
 def test_expiration_deletes_what_is_due_and_nothing_else(make_service: Any) -> None:

@@ -296,6 +296,11 @@ def test_a_renamed_access_log_is_begun_anew(make_emulator: Any) -> None:
     log.rename(log.with_name("moved"))
     client.list_buckets()
     assert len(emulator.log()) == 1
+    log.rename(log.with_name("moved too"))
+    log.touch()  # as logrotate's `create` does
+    client.list_buckets()
+    client.list_buckets()
+    assert len(emulator.log()) == 2
 
 
 def test_resident_memory_does_not_grow_with_the_bodies(make_emulator: Any) -> None:
