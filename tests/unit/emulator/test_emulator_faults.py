@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import HTTPClientError, ResponseStreamingError
-from conftest import Emulator, free_port
-from emulator_helpers import refused
+from emulator_helpers import Emulator, free_port, refused
 from emulator_rdma_client import Registered, one_sided
 
 from kvlab.emulator.faults import KINDS, Fault, FaultBook

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError, SSLError
-from conftest import USERS, Emulator, free_port, wait_until
-from emulator_helpers import refused
+from emulator_helpers import USERS, Emulator, free_port, refused, wait_until
 
 
 def test_objects_and_buckets_survive_kill_9_and_a_restart(make_emulator: Any) -> None:
