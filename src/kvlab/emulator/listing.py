@@ -69,20 +69,17 @@ async def list_objects(service: Service, call: Call) -> Reply:
     """Version 1: marker and NextMarker."""
     bucket = service.bucket(call)
     query = call.query
-    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
     marker = query.get("marker", "")
-    found = page(
-        service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=marker or None, limit=limit
-    )
+    limit, found = _asked(service, bucket, query, marker)
     encode = encoder(query)
     nodes: list[Node] = [
         ("Name", bucket.name),
-        ("Prefix", prefix),  # botocore decodes it in version 2 only
+        ("Prefix", query.get("prefix", "")),  # botocore decodes it in version 2 only
         ("Marker", encode(marker)),
         ("MaxKeys", limit),
         ("IsTruncated", "true" if found.truncated else "false"),
     ]
-    if found.truncated and delimiter:
+    if found.truncated and query.get("delimiter"):
         nodes.append(("NextMarker", encode(found.last)))
     return Reply(body=document("ListBucketResult", nodes + _tail(found, bucket, query, owner=True)))
 
@@ -91,21 +88,13 @@ async def list_objects_v2(service: Service, call: Call) -> Reply:
     """Version 2: continuation-token and start-after."""
     bucket = service.bucket(call)
     query = call.query
-    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
     after = query.get("start-after", "")
     token = query.get("continuation-token")
-    found = page(
-        service.index,
-        bucket.id,
-        prefix=prefix,
-        delimiter=delimiter,
-        after=(after if token is None else key_of(token)) or None,
-        limit=limit,
-    )
+    limit, found = _asked(service, bucket, query, after if token is None else key_of(token))
     encode = encoder(query)
     nodes: list[Node] = [
         ("Name", bucket.name),
-        ("Prefix", encode(prefix)),
+        ("Prefix", encode(query.get("prefix", ""))),
         ("MaxKeys", limit),
         ("KeyCount", len(found.entries) + len(found.prefixes)),
         ("IsTruncated", "true" if found.truncated else "false"),
@@ -124,15 +113,12 @@ async def list_versions(service: Service, call: Call) -> Reply:
     """Every object as its one version, `null`: what S3 says of a bucket that never had versioning."""
     bucket = service.bucket(call)
     query = call.query
-    limit, delimiter, prefix = max_keys(query), query.get("delimiter", ""), query.get("prefix", "")
     marker = query.get("key-marker", "")
-    found = page(
-        service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=marker or None, limit=limit
-    )
+    limit, found = _asked(service, bucket, query, marker)
     encode = encoder(query)
     nodes: list[Node] = [
         ("Name", bucket.name),
-        ("Prefix", encode(prefix)),
+        ("Prefix", encode(query.get("prefix", ""))),
         ("KeyMarker", encode(marker)),
         ("VersionIdMarker", query.get("version-id-marker", "")),
         ("MaxKeys", limit),
@@ -146,6 +132,16 @@ async def list_versions(service: Service, call: Call) -> Reply:
         else:
             nodes.append((name, content))
     return Reply(body=document("ListVersionsResult", nodes))
+
+
+def _asked(service: Service, bucket: Bucket, query: dict[str, str], after: str) -> tuple[int, Page]:
+    """The page size and the page that the query asks for, from behind `after` on."""
+    limit = max_keys(query)
+    prefix, delimiter = query.get("prefix", ""), query.get("delimiter", "")
+    found = page(
+        service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=after or None, limit=limit
+    )
+    return limit, found
 
 
 def _tail(found: Page, bucket: Bucket, query: dict[str, str], *, owner: bool) -> list[Node]:

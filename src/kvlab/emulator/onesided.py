@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-import importlib
 import os
 import uuid
-from typing import Any
+from collections.abc import Callable
 
+from kvlab.emulator import rdma
 from kvlab.emulator.call import Call, FileSlice, Reply
 from kvlab.emulator.errors import DisconnectedError, S3Error
 from kvlab.emulator.index import Bucket, Meta
@@ -24,40 +24,31 @@ MOVED = "x-amz-rdma-bytes-transferred"
 _EMPTY_MD5 = hashlib.md5(b"", usedforsecurity=False).hexdigest()
 
 
-def mover() -> Any:
-    """The module that moves bytes, imported at first use."""
-    try:
-        return importlib.import_module("kvlab.emulator.rdma")
-    except ModuleNotFoundError:
-        raise S3Error("NotImplemented", "This emulator has no RDMA transport.") from None
-
-
-def descriptor(call: Call) -> Any:
+def descriptor(call: Call) -> rdma.Descriptor:
     """The descriptor in the request's header, parsed; InvalidRDMAToken when it is none."""
-    rdma = mover()
     token = call.rdma_token
     assert token is not None
     try:
         found = rdma.parse(token)
     except rdma.DescriptorError as error:
         raise S3Error("InvalidRDMAToken", f"The RDMA descriptor is not valid: {error}.") from None
-    call.rdma_client = str(found.client)
+    call.rdma_client = found.client
     return found
 
 
-async def move(service: Service, call: Call, work: Any, found: Any, *values: object) -> int:
+async def move(
+    service: Service, call: Call, work: Callable[..., int], found: rdma.Descriptor, *values: int
+) -> int:
     """Run a blocking mover in its pool; a failed transfer becomes the S3 error it names."""
-    rdma = mover()
     if "bandwidth" in call.struck:
         await asyncio.sleep(found.size / call.struck["bandwidth"].bytes_per_second)
     run = functools.partial(work, found, *values, dc_key=service.dc_key)
     try:
-        moved: int = await asyncio.get_running_loop().run_in_executor(service.movers, run)
+        return await asyncio.get_running_loop().run_in_executor(service.movers, run)
     except rdma.RdmaError as error:
         failed = S3Error(error.code, str(error))
         failed.status = error.status
         raise failed from None
-    return moved
 
 
 async def put(service: Service, call: Call, bucket: Bucket, meta: Meta) -> Reply:
@@ -77,9 +68,7 @@ async def put(service: Service, call: Call, bucket: Bucket, meta: Meta) -> Reply
             os.ftruncate(incoming.fd, size)
         else:
             wanted = size // 2 if _halved(call) else size
-            call.rdma_in = (
-                await move(service, call, mover().pull, found, incoming.fd, wanted) if wanted else 0
-            )
+            call.rdma_in = await move(service, call, rdma.pull, found, incoming.fd, wanted) if wanted else 0
             _fail_halfway(call)
             if call.rdma_in != size:
                 raise S3Error("RDMATransferFailed", "Fewer bytes came than the descriptor announces.")
@@ -108,8 +97,7 @@ async def get(service: Service, call: Call, headers: dict[str, str], status: int
             )
         wanted = 0 if "rdma-unmoved" in call.struck else length // 2 if _halved(call) else length
         if wanted:
-            push = mover().push
-            call.rdma_out = await move(service, call, push, found, body.fd, body.offset, wanted)
+            call.rdma_out = await move(service, call, rdma.push, found, body.fd, body.offset, wanted)
         _fail_halfway(call)
     finally:
         service.close_file(body.fd)

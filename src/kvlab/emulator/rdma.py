@@ -7,15 +7,10 @@ payload byte becomes a Python object. The client side is native/cuobject; both s
 
 from __future__ import annotations
 
-import functools
-import ipaddress
 import os
-import socket
-import time
-from typing import Literal
 
 from kvlab.emulator import rdma_process, rdma_tcp
-from kvlab.emulator.rdma_descriptor import Descriptor, DescriptorError, RdmaError, parse
+from kvlab.emulator.rdma_descriptor import Descriptor, DescriptorError, RdmaError, parse, transport_for
 
 __all__ = [
     "DEFAULT_DC_KEY",
@@ -55,31 +50,6 @@ def push(d: Descriptor, fd: int, offset: int, length: int, *, dc_key: int = DEFA
     if transport_for(d) == "tcp":
         return rdma_tcp.push(d, fd, offset, length, dc_key)
     return rdma_process.push(d, fd, offset, length, dc_key)
-
-
-def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
-    """`process` where the descriptor's address is one of this host's, else `tcp`.
-
-    KVLAB_RDMA_TRANSPORT overrides that, so that one host can try both.
-    """
-    match os.environ.get("KVLAB_RDMA_TRANSPORT"):
-        case "process":
-            return "process"
-        case "tcp":
-            return "tcp"
-    return "process" if _is_local(d.address, int(time.monotonic())) else "tcp"
-
-
-@functools.lru_cache(maxsize=64)
-def _is_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address, second: int) -> bool:  # noqa: ARG001
-    """Whether this host has the address. Asked at most once a second: it costs as much as a small transfer."""
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.bind((str(address), 0))
-        except OSError:
-            return False
-    return True
 
 
 def _check_length(d: Descriptor, length: int) -> None:

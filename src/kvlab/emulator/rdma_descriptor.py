@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import os
 import re
+import socket
+import time
 from dataclasses import dataclass
+from typing import Literal
 
 _PATTERN = re.compile(
     r"([0-9a-f]{16}):([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4}):([0-9a-f]{6}):([01]):([0-9a-f]{32})"
@@ -62,8 +66,6 @@ class Descriptor:
     @property
     def client(self) -> str:
         """Who is meant, for a log: "pid 123 via process at 127.0.0.1"."""
-        from kvlab.emulator.rdma import transport_for
-
         transport = transport_for(self)
         where = str(self.address)
         if transport == "tcp":
@@ -90,3 +92,28 @@ def parse(text: str) -> Descriptor:
     if not present or not any(gid):
         raise DescriptorError("The RDMA descriptor carries no GID, so its client has no address on RoCEv2.")
     return Descriptor(addr, size, rkey, lid, dctn, True, gid)
+
+
+def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
+    """`process` where the descriptor's address is one of this host's, else `tcp`.
+
+    KVLAB_RDMA_TRANSPORT overrides that, so that one host can try both.
+    """
+    match os.environ.get("KVLAB_RDMA_TRANSPORT"):
+        case "process":
+            return "process"
+        case "tcp":
+            return "tcp"
+    return "process" if _is_local(d.address, int(time.monotonic())) else "tcp"
+
+
+@functools.lru_cache(maxsize=64)
+def _is_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address, second: int) -> bool:  # noqa: ARG001
+    """Whether this host has the address. Asked at most once a second: it costs as much as a small transfer."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((str(address), 0))
+        except OSError:
+            return False
+    return True

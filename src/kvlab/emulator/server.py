@@ -13,14 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 from aiohttp import web
 
+from kvlab import ports
 from kvlab.emulator import admin, lifecycle, tls
 from kvlab.emulator.app import Front
 from kvlab.emulator.dialect import DIALECTS
 from kvlab.emulator.log import AccessLog
 from kvlab.emulator.metrics import Metrics
-from kvlab.emulator.service import DC_KEY, Service
+from kvlab.emulator.rdma import DEFAULT_DC_KEY
+from kvlab.emulator.service import Service
 from kvlab.emulator.store import Store
 from kvlab.emulator.users import UserStore, load_users
 from kvlab.errors import KvlabError
@@ -44,7 +47,7 @@ class Options:
     dialect: str = "objectscale"
     fsync: bool = False
     rdma: bool = True
-    rdma_dc_key: int = DC_KEY
+    rdma_dc_key: int = DEFAULT_DC_KEY
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -124,28 +127,20 @@ async def _listen(
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise KvlabError(
-                f"port {port} on {address} is in use by {holder(port)}; stop it or choose another port"
+                f"port {port} on {address} is in use by {_holder(address, port)}; stop it or choose another port"
             ) from None
         raise KvlabError(f"cannot listen on {address}:{port} ({error.strerror})") from None
 
 
-def holder(port: int) -> str:
+def _holder(address: str, port: int) -> str:
     """The process that listens on the port, in words."""
-    import psutil
-
-    for connection in psutil.net_connections("tcp"):
-        if (
-            connection.status == psutil.CONN_LISTEN
-            and connection.laddr
-            and connection.laddr.port == port
-            and connection.pid
-        ):
-            try:
-                process = psutil.Process(connection.pid)
-                return f"process {process.pid} ({' '.join(process.cmdline())[:80] or process.name()})"
-            except psutil.Error:
-                return f"process {connection.pid}"
-    return "a process that this user may not see"
+    process = ports.holder(address, port)
+    if process is None:
+        return "a process that this user may not see"
+    try:
+        return f"process {process.pid} ({' '.join(process.cmdline())[:80] or process.name()})"
+    except psutil.Error:
+        return f"process {process.pid}"
 
 
 def _reload(users: UserStore, path: Path, say: Callable[[str], None]) -> None:

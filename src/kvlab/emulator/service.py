@@ -18,11 +18,11 @@ from kvlab.emulator.dialect import Dialect
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.faults import FaultBook, Struck
 from kvlab.emulator.index import Bucket, Entry, Index, Meta, Upload
+from kvlab.emulator.rdma import DEFAULT_DC_KEY
 from kvlab.emulator.store import Incoming, Store
 from kvlab.emulator.users import UserStore
 
 T = TypeVar("T")
-DC_KEY = 0xFFEEDDCC  # NVIDIA's documented default of rdma_dc_key; both sides must have the same
 _SMALL = 1 << 20  # unlinking more than this can take milliseconds, so a thread does it
 
 
@@ -35,7 +35,7 @@ class Service:
     dialect: Dialect
     rdma: bool = True  # False: the array has RDMA switched off and declines every one-sided request
     fsync: bool = False
-    dc_key: int = DC_KEY
+    dc_key: int = DEFAULT_DC_KEY
     clock: Callable[[], float] = time.time
     faults: FaultBook = field(default_factory=FaultBook)
     _stale: dict[tuple[int, str], Entry] = field(default_factory=dict)
