@@ -63,6 +63,20 @@ def main(run: Callable[[Job], Facts]) -> None:
             stream.write("\n")
 
 
+def key_pair(secrets_file: str) -> tuple[str, str]:
+    """Access key and secret key from the lab's 0600 file."""
+    import json
+    from pathlib import Path
+
+    secrets = json.loads(Path(secrets_file).read_text())
+    return str(secrets["access_key"]), str(secrets["secret_key"])
+
+
+def use_key_pair(secrets_file: str) -> None:
+    """Put the key pair where the AWS SDK looks for it; os.environ reaches C++ through putenv."""
+    os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = key_pair(secrets_file)
+
+
 def run_probe(
     name: str, job: Job, python: str, *, env: Mapping[str, str] | None = None, timeout_s: float = 120
 ) -> Facts:

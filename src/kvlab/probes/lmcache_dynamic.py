@@ -17,11 +17,10 @@ import os
 import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 from kvlab.errors import KvlabError
-from kvlab.probes import Facts, Job, content, cuobject_library, document, main
+from kvlab.probes import Facts, Job, content, cuobject_library, document, main, use_key_pair
 from kvlab.probes.nixl_roundtrip import backend_params
 
 BF16_BYTES = 2
@@ -58,9 +57,7 @@ def run(job: Job) -> Facts:
         return document("lmcache_dynamic", any(r["simulated"] for r in runs), runs=runs)
     if job["mode"] not in ("store", "load"):
         raise KvlabError(f"Mode {job['mode']!r} is unknown; use store or load.")
-    secrets = json.loads(Path(job["secrets_file"]).read_text())
-    os.environ["AWS_ACCESS_KEY_ID"] = secrets["access_key"]
-    os.environ["AWS_SECRET_ACCESS_KEY"] = secrets["secret_key"]
+    use_key_pair(job["secrets_file"])
     os.environ.setdefault("LMCACHE_TRACK_USAGE", "false")
     library = cuobject_library.collect("libcuobjclient.so.1")
     chunks, seconds = _with_backend(job)

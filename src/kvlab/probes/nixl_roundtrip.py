@@ -11,8 +11,6 @@ a read is poisoned first, and the bytes on both sides of every buffer are guards
 from __future__ import annotations
 
 import ctypes
-import json
-import os
 import socket
 import time
 import uuid
@@ -21,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kvlab.errors import KvlabError
-from kvlab.probes import Facts, Job, content, cuobject_library, document, elf, main
+from kvlab.probes import Facts, Job, content, cuobject_library, document, elf, main, obj_plugin, use_key_pair
 
 GUARD_BYTES = 4096  # one page on each side: an engine that rounds up to a page is caught
 _GUARD = b"\x5a" * GUARD_BYTES
@@ -67,32 +65,12 @@ def _loads(name: str) -> bool:
     return True
 
 
-def load_error(plugin: Path) -> str | None:
-    """The loader's own words for why `plugin` cannot be loaded; None when it can."""
-    try:
-        ctypes.CDLL(str(plugin))
-    except OSError as error:
-        return str(error)
-    return None
-
-
 def plugin_file() -> Path:
     """The OBJ plugin of the installed nixl wheel."""
-    import nixl_cu13
-
-    # The wheel holds two copies of the plugin; NIXL loads the one beside the libraries of its own build.
-    site = Path(nixl_cu13.__file__).resolve().parent.parent
-    found = site / ".nixl_cu13.mesonpy.libs" / "plugins" / "libplugin_OBJ.so"
-    if not found.is_file():
-        raise KvlabError(f"The nixl wheel holds no OBJ plugin at {found}; install nixl-cu13 1.5.0 or later.")
+    found = obj_plugin.find()
+    if found is None:
+        raise KvlabError("The nixl wheel holds no OBJ plugin; install nixl-cu13 1.5.0 or later.")
     return found
-
-
-def _read_secrets(path: str) -> None:
-    """Put the key pair where the AWS SDK looks for it; os.environ reaches C++ through putenv."""
-    secrets = json.loads(Path(path).read_text())
-    os.environ["AWS_ACCESS_KEY_ID"] = secrets["access_key"]
-    os.environ["AWS_SECRET_ACCESS_KEY"] = secrets["secret_key"]
 
 
 def _endpoint_answers(endpoint: str) -> str | None:
@@ -146,7 +124,7 @@ def run(job: Job) -> Facts:
     # The bindings have loaded the libraries that the plugin shares with them; what fails now is missing.
     base["plugin"] = {
         "file": plugin.name,
-        "load_error": load_error(plugin),
+        "load_error": obj_plugin.load_error(plugin),
         "missing": missing_libraries(plugin),
     }
     if base["plugin"]["load_error"]:
@@ -155,7 +133,7 @@ def run(job: Job) -> Facts:
     if base["endpoint_error"]:
         return document("nixl_roundtrip", simulated, **base, backend_error=None, transfers=[])
 
-    _read_secrets(job["secrets_file"])
+    use_key_pair(job["secrets_file"])
     errors = _error_types(nixlBind)
     agent = nixl_agent(f"kvlab-{uuid.uuid4().hex[:8]}", nixl_agent_config(backends=[]))
     base["plugin"]["mem_types"] = [str(m) for m in agent.get_plugin_mem_types("OBJ")]

@@ -6,18 +6,15 @@ Job: {"endpoint", "region", "bucket", "secrets_file", "digests": false}. Runs on
 from __future__ import annotations
 
 import hashlib
-import json
-from pathlib import Path
 from typing import Any
 
 from kvlab.objectscale import s3
-from kvlab.probes import Facts, Job, document, main
+from kvlab.probes import Facts, Job, document, key_pair, main
 
 
 def client(endpoint: str, region: str, secrets_file: str) -> Any:
     """The S3 client of the lab's user, whose key pair stands in `secrets_file`."""
-    secrets = json.loads(Path(secrets_file).read_text())
-    return s3.client(endpoint, secrets["access_key"], secrets["secret_key"], region)
+    return s3.client(endpoint, *key_pair(secrets_file), region)
 
 
 def objects(store: Any, bucket: str) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import importlib
 import importlib.machinery
 import importlib.metadata
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kvlab.errors import KvlabError
-from kvlab.probes import elf
+from kvlab.probes import elf, obj_plugin
 
 SCHEMA = 1
 MODULES = {"torch": "torch", "vllm": "vllm", "lmcache": "lmcache", "nixl": "nixl._api"}
@@ -46,22 +45,12 @@ def import_failure(module: str) -> str | None:
     return None
 
 
-def plugin_file() -> Path | None:
-    """NIXL's OBJ plugin in this environment, or None when the wheel holds none."""
-    for folder in map(Path, sys.path):
-        for candidate in sorted(folder.glob(".nixl_cu*.mesonpy.libs/plugins/libplugin_OBJ.so")):
-            return candidate
-    return None
-
-
 def plugin_failure() -> str | None:
     """Why the OBJ plugin cannot be loaded, or None. The loader's own words name a missing library."""
-    plugin = plugin_file()
+    plugin = obj_plugin.find()
     if plugin is None:
         return "NIXL's wheel holds no OBJ plugin (libplugin_OBJ.so); install nixl-cu13 1.5.0 or newer."
-    try:
-        ctypes.CDLL(str(plugin))
-    except OSError as error:
+    if error := obj_plugin.load_error(plugin):
         return (
             f"NIXL's OBJ plugin cannot be loaded: {error}; put the folder of that library on LD_LIBRARY_PATH."
         )
@@ -107,7 +96,7 @@ def extension_failure(module: str) -> str | None:
 
 def link_failure(library: str) -> str | None:
     """That the OBJ plugin is not linked to a library, or None. Without a plugin, plugin_failure() says so."""
-    plugin = plugin_file()
+    plugin = obj_plugin.find()
     try:
         if plugin is None or library in elf.read(plugin).needed:
             return None
@@ -143,7 +132,7 @@ def collect(extension: str = "", needs: str = "", quick: bool = False) -> dict[s
         "probe": "serving_stack",
         "python": sys.version.split()[0],
         "versions": versions(),
-        "obj_plugin": str(plugin_file()) if plugin_file() else None,
+        "obj_plugin": str(found) if (found := obj_plugin.find()) else None,
         "quick": quick,
         "failures": [*failures, *([plugin] if plugin else [])],
     }
