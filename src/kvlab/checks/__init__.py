@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvlab.checks import data, host, kv, path
+from kvlab.checks import data, gpu, host, kv, path
 from kvlab.checks.finding import Finding, Severity, Status
 from kvlab.checks.registry import REGISTRY, Check
 
 __all__ = ["REGISTRY", "Check", "Finding", "Severity", "Status", "judge", "not_passed"]
 
-_AREAS = (data, host, kv, path)  # importing an area registers its checks
+_AREAS = (data, gpu, host, kv, path)  # importing an area registers its checks
 
 
 def judge(facts: Mapping[str, Any], ids: Iterable[str] = ("",)) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Whether a host can carry the local lab (issue: preflight). All of them are told at once, each with its remedy.
 
-Topic `host`: what the Ansible module `preflight_facts` collects, and `inventory`: {"simulated", "stack", "stacks",
-"profile", "profiles"} from the controller.
+Topic `host`: what the Ansible module `preflight_facts` collects, and `inventory`: {"stack", "stacks", "profile",
+"profiles"} from the controller.
 """
 
 from __future__ import annotations
@@ -245,16 +245,8 @@ def object_store(facts: TopicFacts) -> Verdict:
 def inventory(facts: TopicFacts) -> Verdict:
     """Stack file and profile by name."""
     tally = Tally()
-    tally.add(
-        facts["stack"] in facts["stacks"],
-        f"stack {facts['stack']!r} is one of {', '.join(facts['stacks'])}"
-        if facts["stack"] in facts["stacks"]
-        else f"there is no stack {facts['stack']!r}; there are {', '.join(facts['stacks'])}",
-    )
-    tally.add(
-        facts["profile"] in facts["profiles"],
-        f"profile {facts['profile']!r} is one of {', '.join(facts['profiles'])}"
-        if facts["profile"] in facts["profiles"]
-        else f"there is no profile {facts['profile']!r}; there are {', '.join(facts['profiles'])}",
-    )
+    for kind, known in (("stack", facts["stacks"]), ("profile", facts["profiles"])):
+        wanted = facts[kind]
+        good = wanted in known
+        tally.add(good, f"{'the' if good else 'there is no'} {kind} {wanted!r}; there are {', '.join(known)}")
     return tally.verdict()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kvlab.checks.finding import Finding, Severity, Status
 
-Stage = Literal["preflight", "transfer", "serving"]
+Stage = Literal["preflight", "host", "transfer", "serving"]
 TopicFacts = Mapping[str, Any]
 
 EVIDENCE_LINES = 8  # a finding stays readable; what is left out is counted
