@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from kvlab import stacks
+from kvlab.errors import KvlabError
 from kvlab.kvcache import knownkeys
 
 FOLDER = Path(__file__).parents[2] / "stacks"
@@ -48,7 +49,7 @@ def test_a_lock_holds_the_named_versions_and_nothing_left_out(name: str, python:
 def test_every_line_of_a_lock_has_a_hash(name: str, python: str) -> None:
     text = stacks.load(FOLDER, name).lock(python).read_text()
     for entry in re.split(r"\n(?=[a-z0-9])", text.strip()):
-        assert "--hash=sha256:" in entry, entry.splitlines()[0]
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry.splitlines()[0]
     assert "://" not in text
 
 
@@ -74,3 +75,14 @@ def test_the_linter_has_the_keys_of_the_stacks_lmcache(name: str) -> None:
 def test_the_fixed_stack_takes_the_cufile_release_of_its_hosts_cuobject() -> None:
     values = raw("dell-fixed")
     assert values["overrides"]["nvidia-cufile"] == values["host"]["libcufile-13-1"] == "1.16.1.26"
+
+
+def test_an_unknown_stack_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(KvlabError, match="no stack named 'nope'.*current-cpu"):
+        stacks.load(FOLDER, "nope")
+
+
+def test_a_stack_file_that_lacks_a_field_is_refused_by_the_name_of_the_field(tmp_path: Path) -> None:
+    (tmp_path / "half.yml").write_text("name: half\nsummary: x\n")
+    with pytest.raises(KvlabError, match="lacks proven"):
+        stacks.load(tmp_path, "half")
