@@ -110,16 +110,17 @@ def _existing(path):
 
 
 def _ports(state_dir, address, ports):
+    from kvlab import ports as tcp
     from kvlab.serving import processes
 
     own = {process.pid for process in processes.of_lab(state_dir)}
     found = []
     for purpose, port in ports.items():
-        holder = processes.holder_of_port(address, int(port))
+        holder = tcp.holder(address, int(port))
         entry = {
             "purpose": purpose,
             "port": int(port),
-            "held": processes.port_is_taken(address, int(port)),
+            "held": tcp.is_taken(address, int(port)),
             "own": False,
         }
         if holder is not None:
@@ -178,7 +179,7 @@ def main():
     where = _existing(state_dir)
     disk = shutil.disk_usage(where)
     try:
-        from kvlab.serving.profiles import socket_paths
+        from kvlab.serving.supervisor import Supervisor
 
         facts = {
             "state_dir": str(state_dir),
@@ -192,7 +193,7 @@ def main():
             "make": module.get_bin_path("make"),
             "root": os.geteuid() == 0,
             "apt": module.get_bin_path("apt-get"),
-            "sockets": [str(path) for path in socket_paths(state_dir)],
+            "sockets": [str(Supervisor(state_dir).socket)],
             "ports": _ports(state_dir, wanted["address"], wanted["ports"]),
             "model": _model(wanted["model_dir"], wanted["max_model_len"]) if wanted["model_dir"] else None,
             "object_store": _endpoint(wanted["endpoint"], wanted["access_key"], wanted["secret_key"])

@@ -25,12 +25,12 @@ options:
     required: true
   state:
     description:
-      - Wanted state. C(look) changes nothing and only reports; C(shutdown) ends supervisord and everything under it.
+      - Wanted state. C(shutdown) ends supervisord and everything under it.
     type: str
-    choices: [started, stopped, look, shutdown]
+    choices: [started, stopped, shutdown]
     default: started
   health_url:
-    description: HTTP address that answers once the program serves.
+    description: HTTP address that answers once the program serves; it is waited for.
     type: str
   timeout:
     description: Seconds to wait for I(health_url).
@@ -48,22 +48,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-program_state:
-  description: State of the program as supervisord names it.
+name:
+  description: Name of the program.
   type: str
-  returned: always
-healthy:
-  description: Whether I(health_url) answers.
-  type: bool
-  returned: when health_url is given
-pid:
-  description: Process id, 0 when it does not run.
-  type: int
-  returned: always
-last_lines:
-  description: Last lines of the program's log.
-  type: list
-  elements: str
   returned: always
 """
 
@@ -98,7 +85,7 @@ def main():
             "name": {"type": "str", "required": True},
             "state": {
                 "type": "str",
-                "choices": ["started", "stopped", "look", "shutdown"],
+                "choices": ["started", "stopped", "shutdown"],
                 "default": "started",
             },
             "health_url": {"type": "str"},
@@ -108,7 +95,6 @@ def main():
     )
     try:
         from kvlab.errors import KvlabError
-        from kvlab.serving.health import answers
         from kvlab.serving.supervisor import Supervisor
     except ImportError as error:
         module.fail_json(
@@ -118,26 +104,10 @@ def main():
     wanted = module.params
     supervisor = Supervisor(Path(wanted["state_dir"]))
     try:
-        changed = False
-        if wanted["state"] != "look":
-            changed = _bring(supervisor, wanted["name"], wanted["state"], module.check_mode)
-        result = {
-            "changed": changed,
-            "program_state": "ABSENT",
-            "pid": 0,
-            "last_lines": [],
-            "description": "",
-        }
-        known = supervisor.programs() if supervisor.alive() else []
-        for program in known:
-            if program.name == wanted["name"]:
-                result.update(program_state=program.state, pid=program.pid, description=program.description)
-                result["last_lines"] = supervisor.tail(program.name)
-        if wanted["health_url"]:
-            result["healthy"] = answers(wanted["health_url"])
+        changed = _bring(supervisor, wanted["name"], wanted["state"], module.check_mode)
     except KvlabError as error:
         module.fail_json(msg=str(error))
-    module.exit_json(**result)
+    module.exit_json(changed=changed, name=wanted["name"])
 
 
 if __name__ == "__main__":

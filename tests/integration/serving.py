@@ -41,12 +41,14 @@ class Server:
 
     @property
     def lmcache_url(self) -> str:
-        return f"http://127.0.0.1:{self.bench.lab.data['ports']['lmcache_http']}"
+        data = self.bench.lab.data
+        return f"http://{data['address']}:{data['ports']['lmcache_http']}"
 
     def ask(self, ids: Sequence[int]) -> Facts:
         """One streamed completion at temperature 0."""
-        port = self.bench.lab.data["ports"]["vllm"]
-        job = {"url": f"http://127.0.0.1:{port}", "prompt_ids": list(ids), "max_tokens": MAX_TOKENS}
+        data = self.bench.lab.data
+        url = f"http://{data['address']}:{data['ports']['vllm']}"
+        job = {"url": url, "prompt_ids": list(ids), "max_tokens": MAX_TOKENS}
         job["timeout_s"] = SILENCE_S
         return completion.run(job | {"simulated": self.bench.lab.simulated})
 

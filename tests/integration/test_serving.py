@@ -16,7 +16,6 @@ from serving import LENGTHS, Server, prompt
 
 from kvlab.checks import judge
 from kvlab.probes import Facts, lmcache_mp, s3_bucket
-from kvlab.serving import profiles
 from kvlab.serving.supervisor import Supervisor
 
 pytestmark = pytest.mark.integration
@@ -166,7 +165,7 @@ def lmcache_in_a_wrong_mode(served: Served, bench: Bench, tmp_path: Path) -> Ite
     with output.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             bench.tell("LMCache in its default transfer mode: waiting for vLLM to ask it and be refused")
-            deadline = time.monotonic() + profiles.LMCACHE_START_S
+            deadline = time.monotonic() + server.facts["programs"][0]["timeout"]
             while REFUSAL not in output.read_text():
                 if process.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"LMCache never refused the engine: {output.read_text()[-800:]}")

@@ -42,15 +42,6 @@ class Lab:
         """The profile that the inventory asks for (`serving_active_profile`)."""
         return str(self.data["active_profile"])
 
-    def credentials(self) -> tuple[str, str]:
-        """Access key and secret key of the lab's S3 user, from its 0600 file."""
-        path = Path(self.data["secrets_file"])
-        try:
-            keys = json.loads(path.read_text())
-        except OSError as error:
-            raise KvlabError(f"cannot read {path} ({error.strerror}); run ./lab up") from error
-        return str(keys["access_key"]), str(keys["secret_key"])
-
 
 def load(file: Path | None = None) -> Lab:
     """Read the lab's description.

@@ -36,7 +36,7 @@ def _fresh_bucket(profile: dict[str, object], env: dict[str, str]) -> None:
     print(f"bucket {bucket} is empty ({removed} objects of an earlier server removed)", flush=True)
 
 
-def _restart_vllm_of(profile: str) -> None:
+def restart_vllm_of(profile: str) -> None:
     """Restart a vLLM that runs while its LMCache server starts: the server died and supervisor starts it again.
 
     vLLM registers with the server once and may not notice a quick restart; it would then serve without a cache,
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
         env |= read_env(secret)
     if program == "lmcache":
         _fresh_bucket(profile, env)
-        _restart_vllm_of(folder.name)
+        restart_vllm_of(folder.name)
         # A killed server leaves its shared memory behind; a new one of the same name would refuse to start.
         Path("/dev/shm", profile["shm_name"]).unlink(missing_ok=True)
     arguments = json.loads((folder / f"{program}.args").read_text())

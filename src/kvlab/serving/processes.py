@@ -7,10 +7,8 @@ however it renames itself (vLLM's engine overwrites its title and environment), 
 from __future__ import annotations
 
 import dataclasses
-import errno
 import json
 import os
-import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -99,30 +97,6 @@ def end(processes: Iterable[psutil.Process], grace_s: float = 10.0) -> None:
         except psutil.NoSuchProcess:
             continue
     psutil.wait_procs(alive, timeout=5)
-
-
-def holder_of_port(address: str, port: int) -> psutil.Process | None:
-    """The process that listens on a TCP port, or None when nobody does or it cannot be seen."""
-    for connection in psutil.net_connections("tcp"):
-        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port != port:
-            continue
-        if connection.laddr.ip in (address, "0.0.0.0", "::") and connection.pid is not None:
-            try:
-                return psutil.Process(connection.pid)
-            except psutil.NoSuchProcess:
-                return None
-    return None
-
-
-def port_is_taken(address: str, port: int) -> bool:
-    """Whether binding the TCP port would fail, also when another user's process, which cannot be named, holds it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-    return False
 
 
 def remove_tables_of_the_dead(folder: Path = Path("/dev/shm")) -> None:

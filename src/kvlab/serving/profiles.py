@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kvlab.errors import KvlabError
 from kvlab.serving import health
 from kvlab.serving.lab import Lab
 from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
-
-VLLM_START_S = 600
-LMCACHE_START_S = 180
 
 
 def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
@@ -19,12 +14,7 @@ def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
         raise KvlabError(
             f"there is no profile {name!r} in this lab; choose one of: {', '.join(lab.profiles)}"
         )
-    ports = lab.data["ports"]
-    found = [(f"vllm-{name}", f"http://127.0.0.1:{ports['vllm']}/health", float(VLLM_START_S))]
-    if lab.profiles[name]["mode"] == "mp":
-        url = f"http://127.0.0.1:{ports['lmcache_http']}/healthcheck"
-        found.insert(0, (f"lmcache-{name}", url, float(LMCACHE_START_S)))
-    return found
+    return [(p["name"], p["url"], float(p["timeout"])) for p in lab.profiles[name]["programs"]]
 
 
 def running(lab: Lab) -> str | None:
@@ -60,8 +50,3 @@ def use(lab: Lab, name: str, restart: bool = True, progress: health.Progress | N
         took = health.wait(supervisor, program, url, limit, progress)
         if progress:
             progress(f"{program}: serves after {took:.0f} s")
-
-
-def socket_paths(state_dir: Path) -> list[Path]:
-    """The UNIX sockets that the lab makes, for the check of their length."""
-    return [Supervisor(state_dir).socket]

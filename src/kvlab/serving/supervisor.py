@@ -17,8 +17,6 @@ from kvlab.errors import KvlabError
 from kvlab.serving import processes
 
 RUNNING, STARTING, BACKOFF = "RUNNING", "STARTING", "BACKOFF"
-SOCKET_PATH_MAX = 107
-"""sun_path of a UNIX socket holds 108 bytes with its closing zero."""
 
 
 @dataclasses.dataclass(frozen=True)

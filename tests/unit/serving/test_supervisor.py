@@ -6,6 +6,7 @@ import http.server
 import os
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kvlab import ports
 from kvlab.errors import KvlabError
-from kvlab.serving import health, processes
+from kvlab.serving import health, launch, processes
 from kvlab.serving.supervisor import Supervisor
 
 CONFIG = """
@@ -153,9 +155,44 @@ def test_the_holder_of_a_port_is_named() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        holder = processes.holder_of_port("127.0.0.1", port)
+        holder = ports.holder("127.0.0.1", port)
         assert holder is not None
         assert holder.pid == os.getpid()
-        assert processes.port_is_taken("127.0.0.1", port)
-    assert processes.holder_of_port("127.0.0.1", port) is None
-    assert not processes.port_is_taken("127.0.0.1", port)
+        assert ports.is_taken("127.0.0.1", port)
+    assert ports.holder("127.0.0.1", port) is None
+    assert not ports.is_taken("127.0.0.1", port)
+
+
+def test_a_vllm_that_runs_while_its_lmcache_server_starts_is_restarted_with_it(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {}
+    for name in ("vllm-one", "vllm-other"):
+        write_program(supervisor.state_dir, name, "sleep 600")
+    supervisor.load()
+    for name in ("vllm-one", "vllm-other"):
+        supervisor.start_program(name)
+        before[name] = wait_running(supervisor, name)
+    monkeypatch.chdir(supervisor.state_dir)
+    monkeypatch.delenv("SUPERVISOR_ENABLED", raising=False)
+    launch.restart_vllm_of("one")
+    assert supervisor.program("vllm-one").pid == before["vllm-one"], (
+        "supervisor did not start it: leave vLLM alone"
+    )
+    monkeypatch.setenv("SUPERVISOR_ENABLED", "1")
+    launch.restart_vllm_of("one")
+    assert wait_running(supervisor, "vllm-one") != before["vllm-one"]
+    assert supervisor.program("vllm-other").pid == before["vllm-other"]
+    supervisor.stop_program("vllm-one")
+    launch.restart_vllm_of("one")
+    assert supervisor.program("vllm-one").state == "STOPPED", "one that does not run is not started"
+
+
+def test_only_the_tables_of_ended_processes_are_removed(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    mine = f"kvlab-cuobj-{os.getpid()}"
+    for name in (f"kvlab-cuobj-{ended.pid}", mine, "kvlab-cuobj-x", "other"):
+        (tmp_path / name).touch()
+    processes.remove_tables_of_the_dead(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([mine, "kvlab-cuobj-x", "other"])
