@@ -1,1 +1,1 @@
-"""Clients of ObjectScale: S3 (boto3) and, later, the management API."""
+"""Clients of ObjectScale: S3 (boto3) and the management API (httpx)."""
