@@ -52,5 +52,5 @@ attributes:
     description: Shows what differs, in the words of the options.
     support: full
 author:
-  - kvlab contributors
+  - kvlab contributors (!UNKNOWN)
 """

@@ -29,7 +29,7 @@ options:
     description: Files below it, by relative path; each has C(content) and C(mode). Use C(no_log) where one is secret.
     type: dict
     default: {}
-author: kvlab
+author: kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

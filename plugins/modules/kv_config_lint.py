@@ -67,7 +67,7 @@ attributes:
     description: Nothing changes.
     support: none
 author:
-  - kvlab contributors
+  - kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -113,7 +113,7 @@ def main():
             "profile": {"type": "str", "choices": ["baseline", "s3-http", "s3-rdma", "file"]},
             "model": {"type": "str"},
             "tp": {"type": "int", "default": 1},
-            "max_tokens": {"type": "int"},
+            "max_tokens": {"type": "int", "no_log": False},
             "env_files": {"type": "list", "elements": "path", "default": []},
             "addresses": {"type": "list", "elements": "str", "default": []},
             "fail_on_error": {"type": "bool", "default": True},

@@ -28,7 +28,7 @@ attributes:
     description: Nothing changes.
     support: none
 author:
-  - kvlab contributors
+  - kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

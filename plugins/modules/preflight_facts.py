@@ -49,7 +49,7 @@ options:
     description: Secret key to try on I(endpoint).
     type: str
     default: ""
-author: kvlab
+author: kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -33,7 +33,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-author: kvlab
+author: kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

@@ -45,7 +45,7 @@ attributes:
     description: Shows the epoch.
     support: full
 author:
-  - kvlab contributors
+  - kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

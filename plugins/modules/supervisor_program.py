@@ -36,7 +36,7 @@ options:
     description: Seconds to wait for I(health_url).
     type: int
     default: 60
-author: kvlab
+author: kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

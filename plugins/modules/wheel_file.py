@@ -58,7 +58,7 @@ attributes:
     description: Shows the hashes.
     support: full
 author:
-  - kvlab contributors
+  - kvlab contributors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
