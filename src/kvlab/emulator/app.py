@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
 import logging
 import os
@@ -93,7 +92,7 @@ class Front:
             return _error_reply(call, known)
 
     async def _serve(self, call: Call) -> Reply:
-        call.split()
+        call.split(self.service.base_urls)
         route = routes.find(call)
         call.op = route.op
         service = self.service
@@ -104,9 +103,9 @@ class Front:
             service.users,
             method=call.method,
             raw_path=call.raw_path,
-            raw_query=call.raw_query,
-            headers=call.request.headers.items(),
-            now=service.now() + datetime.timedelta(seconds=skew),
+            query=call.pairs,
+            headers=call.headers,
+            now=service.clock() + skew,
             region=None if service.dialect.region_ignored else AWS_REGION,
         )
         if call.struck.by_kind:

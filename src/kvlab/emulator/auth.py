@@ -1,62 +1,51 @@
-"""Signature Version 4 of headers. botocore's own signer computes; this module only reads and compares."""
+"""Signature Version 4. botocore's own signer computes; this module only compares and judges times and users."""
 
 from __future__ import annotations
 
-import datetime
 import functools
 import hmac
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from urllib.parse import parse_qsl, quote, unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
-from botocore.auth import S3SigV4Auth
+from botocore.auth import UNSIGNED_PAYLOAD, S3SigV4Auth
 from botocore.credentials import Credentials
 
+from kvlab.emulator.authorization import (
+    SIGNATURE,
+    Authorization,
+    Presigned,
+    instant,
+    malformed,
+    parse_authorization,
+    parse_presigned,
+)
 from kvlab.emulator.errors import S3Error
+from kvlab.emulator.log import iso
 from kvlab.emulator.users import User, UserStore
 
 MAX_SKEW_S = 900  # AWS and ECS refuse a request whose date is more than 15 minutes away
 _DERIVED_KEYS = 16  # four a day; days change
-_ALGORITHM = "AWS4-HMAC-SHA256"
-_TIMESTAMP = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII)
-_HEX64 = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
-class Authorization:
-    """An Authorization header, taken apart."""
-
-    access_key: str
-    date: str
-    region: str
-    service: str
-    signed_headers: tuple[str, ...]
-    signature: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Verified:
-    """A request whose signature is right: who sent it, and what signs its chunks."""
+    """A request whose signature is right: who sent it, what it says of its body, and what signs its chunks."""
 
     user: User
     authorization: Authorization
     signer: Signer
     timestamp: str
+    payload: str  # as in x-amz-content-sha256
 
     def chunk_signature(self, string_to_sign: str) -> str:
         """Sign a chunk's string with the request's scope (lower-case hex)."""
         return self.signer.sign_text(string_to_sign, self.timestamp)
 
-    @property
-    def scope(self) -> str:
-        a = self.authorization
-        return f"{a.date}/{a.region}/{a.service}/aws4_request"
-
 
 class SignedHeaders:
-    """The headers that the client signed, in the shape that botocore's signer reads them."""
+    """The headers that the client signed, in the shape that botocore's signer reads them. Names are sorted."""
 
     def __init__(self, values: dict[str, list[str]]) -> None:
         self._values = values
@@ -98,6 +87,14 @@ class Signer(S3SigV4Auth):  # type: ignore[misc]
         headers: SignedHeaders = request.headers
         return headers
 
+    def signed_headers(self, headers_to_sign: SignedHeaders) -> str:
+        return ";".join(headers_to_sign)
+
+    def payload(self, request: SimpleNamespace) -> str:
+        """Asked only where x-amz-content-sha256 is no signed header, which is in presigned URLs."""
+        payload: str = request.payload
+        return payload
+
     def sign_text(self, text: str, timestamp: str) -> str:
         """Lower-case hex signature of a ready string to sign."""
         return str(self.signature(text, SimpleNamespace(context={"timestamp": timestamp})))
@@ -108,62 +105,47 @@ def _signer(access_key: str, secret: str, region: str) -> Signer:
     return Signer(Credentials(access_key, secret), "s3", region)
 
 
-def parse_authorization(text: str) -> Authorization:
-    """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error for anything else."""
-    algorithm, _, rest = text.strip().partition(" ")
-    if algorithm != _ALGORITHM:
-        raise S3Error("InvalidRequest", f"The authorization mechanism is not supported; use {_ALGORITHM}.")
-    fields: dict[str, str] = {}
-    for part in rest.split(","):
-        name, equals, value = part.strip().partition("=")
-        if not equals or name in fields:
-            raise _malformed("it is not a list of name=value")
-        fields[name] = value
-    if set(fields) != {"Credential", "SignedHeaders", "Signature"}:
-        raise _malformed("it needs Credential, SignedHeaders and Signature")
-    credential = fields["Credential"].rsplit("/", 4)
-    if len(credential) != 5 or credential[4] != "aws4_request" or not all(credential):
-        raise _malformed("Credential must be <key>/<date>/<region>/<service>/aws4_request")
-    signed = tuple(fields["SignedHeaders"].split(";"))
-    if list(signed) != sorted(set(signed)) or any(s != s.lower() or not s for s in signed):
-        raise _malformed("SignedHeaders must be distinct, lower case and sorted")
-    if not _HEX64.fullmatch(fields["Signature"]):
-        raise _malformed("Signature must be 64 hexadecimal digits")
-    access_key, date, region, service, _terminator = credential
-    return Authorization(access_key, date, region, service, signed, fields["Signature"])
-
-
 def verify(
     users: UserStore,
     *,
     method: str,
     raw_path: str,
-    raw_query: str,
-    headers: Iterable[tuple[str, str]],
-    now: datetime.datetime,
+    query: Sequence[tuple[str, str]],
+    headers: Mapping[str, list[str]],
+    now: float,
     region: str | None = None,
 ) -> Verified:
-    """Check who sent the request. `raw_path` and `raw_query` are as on the wire; `region` None accepts any.
+    """Check who sent the request. `raw_path` is as on the wire, header names are lower case, `now` is Unix time.
 
-    Raises S3Error with S3's code: AccessDenied (no or incomplete signature), AuthorizationHeaderMalformed,
-    InvalidAccessKeyId, RequestTimeTooSkewed, SignatureDoesNotMatch.
+    `region` None accepts any. Raises S3Error with S3's code: AccessDenied (no or incomplete signature, expired),
+    AuthorizationHeaderMalformed, AuthorizationQueryParametersError, InvalidAccessKeyId, RequestTimeTooSkewed,
+    SignatureDoesNotMatch.
     """
-    by_name: dict[str, list[str]] = {}
-    for name, value in headers:
-        by_name.setdefault(name.lower(), []).append(value)
-    if "authorization" not in by_name:
-        raise S3Error("AccessDenied", "Anonymous access is not allowed; sign the request.")
-    authorization = parse_authorization(by_name["authorization"][0])
-    timestamp = _timestamp(by_name, authorization, now)
+    presigned = parse_presigned(query) if query else None
+    if presigned is None:
+        authorization, timestamp, payload = _from_headers(headers, now)
+    else:
+        authorization, timestamp, payload = _from_query(presigned, headers, now)
+        query = [pair for pair in query if pair[0] != SIGNATURE]
+    if authorization.date != timestamp[:8]:
+        raise malformed("the date in the credential is not the date of the request")
     if authorization.service != "s3":
-        raise _malformed(f"the service in Credential is {authorization.service}, not s3")
+        raise malformed(f"the service in the credential is {authorization.service}, not s3")
     if region is not None and authorization.region != region:
-        raise _malformed(f"the region '{authorization.region}' is wrong; expecting '{region}'", Region=region)
-    _all_signed(by_name, authorization)
+        raise malformed(f"the region '{authorization.region}' is wrong; expecting '{region}'", Region=region)
+    _all_signed(headers, authorization)
     user = users.get(authorization.access_key)
     if user is None:
         raise S3Error("InvalidAccessKeyId", "The access key ID you provided does not exist in our records.")
-    request = _request(method, raw_path, raw_query, by_name, authorization, timestamp)
+    request = SimpleNamespace(
+        method=method,
+        # The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode.
+        url=f"http://signed.invalid{quote(unquote_to_bytes(raw_path), safe='/-_.~')}",
+        params=query,
+        headers=SignedHeaders({n: headers[n] for n in authorization.signed_headers if n in headers}),
+        payload=payload,
+        context={"timestamp": timestamp},
+    )
     for secret in user.secret_keys:
         signer = _signer(user.access_key, secret, authorization.region)
         try:
@@ -173,7 +155,7 @@ def verify(
         if hmac.compare_digest(signer.signature(text, request), authorization.signature):
             if user.locked:
                 raise S3Error("AccessDenied", "The user is locked.")
-            return Verified(user, authorization, signer, timestamp)
+            return Verified(user, authorization, signer, timestamp, payload)
     raise S3Error(
         "SignatureDoesNotMatch",
         "The request signature we calculated does not match the signature you provided."
@@ -181,58 +163,54 @@ def verify(
     )
 
 
-def _request(
-    method: str,
-    raw_path: str,
-    raw_query: str,
-    by_name: dict[str, list[str]],
-    authorization: Authorization,
-    timestamp: str,
-) -> SimpleNamespace:
-    signed = SignedHeaders({n: by_name[n] for n in authorization.signed_headers if n in by_name})
-    if "x-amz-content-sha256" not in authorization.signed_headers:
-        raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
-    # The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode.
-    path = quote(unquote_to_bytes(raw_path), safe="/-_.~")
-    params = parse_qsl(raw_query, keep_blank_values=True, errors="surrogateescape") if raw_query else []
-    return SimpleNamespace(
-        method=method,
-        url=f"http://signed.invalid{path}",
-        params=params,
-        headers=signed,
-        body=b"",
-        context={"timestamp": timestamp},
-    )
-
-
-def _timestamp(by_name: dict[str, list[str]], authorization: Authorization, now: datetime.datetime) -> str:
-    text = by_name.get("x-amz-date", [""])[0]
-    match = _TIMESTAMP.fullmatch(text)
-    if not match:
+def _from_headers(headers: Mapping[str, list[str]], now: float) -> tuple[Authorization, str, str]:
+    """(claim, timestamp, payload) of a request signed in its headers, sent within the allowed time."""
+    if "authorization" not in headers:
+        raise S3Error("AccessDenied", "Anonymous access is not allowed; sign the request.")
+    authorization = parse_authorization(headers["authorization"][0])
+    timestamp = headers["x-amz-date"][0] if "x-amz-date" in headers else ""
+    sent = instant(timestamp)
+    if sent is None:
         raise S3Error("AccessDenied", "The request needs a valid x-amz-date header.")
-    try:
-        year, month, day, hour, minute, second = map(int, match.groups())
-        sent = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
-    except ValueError:
-        raise S3Error("AccessDenied", "The request needs a valid x-amz-date header.") from None
-    if abs((now - sent).total_seconds()) > MAX_SKEW_S:
+    if abs(now - sent) > MAX_SKEW_S:
         raise S3Error(
             "RequestTimeTooSkewed",
             "The difference between the request time and the current time is too large.",
-            RequestTime=text,
-            ServerTime=now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            RequestTime=timestamp,
+            ServerTime=iso(now),
             MaxAllowedSkewMilliseconds=str(MAX_SKEW_S * 1000),
         )
-    if authorization.date != text[:8]:
-        raise _malformed("the date in Credential is not the date of the request")
-    return text
+    if "x-amz-content-sha256" not in headers:
+        raise S3Error("InvalidRequest", "Missing required header for this request: x-amz-content-sha256.")
+    return authorization, timestamp, headers["x-amz-content-sha256"][0]
 
 
-def _all_signed(by_name: dict[str, list[str]], authorization: Authorization) -> None:
+def _from_query(
+    presigned: Presigned, headers: Mapping[str, list[str]], now: float
+) -> tuple[Authorization, str, str]:
+    """(claim, timestamp, payload) of a presigned URL that is valid at this time."""
+    if "authorization" in headers:
+        raise S3Error("InvalidRequest", "Only one way of signing is allowed: the header or the query.")
+    sent = instant(presigned.timestamp)
+    assert sent is not None
+    if sent > now + MAX_SKEW_S:
+        raise S3Error("AccessDenied", "The request is not valid yet.", ServerTime=iso(now))
+    if now > sent + presigned.expires:
+        raise S3Error(
+            "AccessDenied",
+            "The request has expired.",
+            Expires=iso(sent + presigned.expires),
+            ServerTime=iso(now),
+        )
+    payload = presigned.payload or headers.get("x-amz-content-sha256", [UNSIGNED_PAYLOAD])[0]
+    return presigned.authorization, presigned.timestamp, payload
+
+
+def _all_signed(headers: Mapping[str, list[str]], authorization: Authorization) -> None:
     """S3 refuses a meaningful header that nobody signed; so a descriptor cannot be slipped in."""
-    signed = set(authorization.signed_headers)
+    signed = authorization.signed_headers
     missing = [
-        n for n in by_name if n not in signed and (n.startswith("x-amz-") or n in ("host", "x-rdma-info"))
+        n for n in headers if n not in signed and (n.startswith("x-amz-") or n in ("host", "x-rdma-info"))
     ]
     if missing:
         raise S3Error(
@@ -240,7 +218,3 @@ def _all_signed(by_name: dict[str, list[str]], authorization: Authorization) -> 
             "There were headers present in the request which were not signed.",
             HeadersNotSigned=",".join(sorted(missing)),
         )
-
-
-def _malformed(why: str, **extra: str) -> S3Error:
-    return S3Error("AuthorizationHeaderMalformed", f"The authorization header is malformed: {why}.", **extra)

@@ -73,11 +73,11 @@ class Body:
         self._call = call
         self._pool = pool
         self._dialect = dialect
-        self._payload = call.header("x-amz-content-sha256")
+        self._payload = call.who.payload
         self._decoder: ChunkedDecoder | None = None
         if self._payload.startswith("STREAMING-"):
             self._decoder = self._framing(call.who)
-        elif self._payload == _UNSIGNED and "x-amz-decoded-content-length" in call.request.headers:
+        elif self._payload == _UNSIGNED and call.has("x-amz-decoded-content-length"):
             self._decoder = ChunkedDecoder()
         elif self._payload != _UNSIGNED and not _SHA256.fullmatch(self._payload):
             raise S3Error(
@@ -97,7 +97,8 @@ class Body:
             return ChunkedDecoder(trailer=True)
         if self._payload not in (_SIGNED_CHUNKS, _SIGNED_TRAILER):
             raise S3Error("NotImplemented", "This kind of streaming signature is not supported.")
-        signer = ChunkSigner(who.chunk_signature, who.timestamp, who.scope, who.authorization.signature)
+        claim = who.authorization
+        signer = ChunkSigner(who.chunk_signature, who.timestamp, claim.scope, claim.signature)
         return ChunkedDecoder(signer, trailer=self._payload == _SIGNED_TRAILER)
 
     def _length(self) -> int | None:
@@ -106,7 +107,7 @@ class Body:
         text = self._call.header(name)
         if not text:
             if not self._decoder:
-                return None if "transfer-encoding" in self._call.request.headers else 0
+                return None if self._call.has("transfer-encoding") else 0
             raise S3Error("MissingContentLength", f"You must provide the {name} HTTP header.")
         if not (text.isascii() and text.isdigit()):
             raise S3Error("InvalidArgument", f"{name} must be a number.")
@@ -119,7 +120,7 @@ class Body:
         if self._dialect.refuse_checksum_trailers:
             return None
         trailer = self._call.header("x-amz-trailer").lower()
-        names = [n for n in (*CHECKSUMS, *_UNCHECKED) if n in self._call.request.headers or n == trailer]
+        names = [n for n in (*CHECKSUMS, *_UNCHECKED) if self._call.has(n) or n == trailer]
         if trailer and not names:
             raise S3Error(
                 "InvalidRequest", "The value specified in the x-amz-trailer header is not supported."

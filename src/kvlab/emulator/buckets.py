@@ -74,7 +74,7 @@ async def create_bucket(service: Service, call: Call) -> Reply:
     namespace = service.namespace(call)
     attributes: dict[str, object] = {}
     if service.dialect.emc_headers:
-        attributes = {n: call.header(n) for n in _EMC_ATTRIBUTES if n in call.request.headers}
+        attributes = {n: call.header(n) for n in _EMC_ATTRIBUTES if call.has(n)}
     try:
         service.index.create_bucket(namespace, call.bucket, call.user, attributes)
     except sqlite3.IntegrityError:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from aiohttp.web import BaseRequest
 
+from kvlab.emulator.addressing import BaseUrl, locate
 from kvlab.emulator.auth import Verified
+from kvlab.emulator.authorization import PRESIGNED
 from kvlab.emulator.errors import S3Error
-from kvlab.emulator.faults import Struck
+from kvlab.emulator.faults import NO_FAULT, Struck
 from kvlab.emulator.log import iso
 
 MAX_KEY = 1024  # bytes of UTF-8; ECS 3.5 says 255 characters, later releases follow AWS (docs/fidelity.md)
 RDMA_HEADERS = ("x-rdma-info", "x-amz-rdma-token")
 
 
-@dataclass
+@dataclass(slots=True)
 class FileSlice:
     """`length` bytes from `offset` of an open file; whoever sends the reply closes the descriptor."""
 
@@ -27,7 +29,7 @@ class FileSlice:
     length: int
 
 
-@dataclass
+@dataclass(slots=True)
 class Reply:
     """Status, headers and body. For HEAD the headers carry Content-Length and the body is empty."""
 
@@ -36,18 +38,23 @@ class Reply:
     body: bytes | FileSlice = b""
 
 
-@dataclass
+@dataclass(slots=True)
 class Call:
-    """One request. `key` is empty for a bucket, `bucket` for the service. Counters: bytes of object data."""
+    """One request. `key` is empty for a bucket, `bucket` for the service. Counters: bytes of object data.
+
+    `headers` has every value of each header by its lower-case name, taken over once from aiohttp.
+    """
 
     request: BaseRequest
     request_id: str
+    headers: dict[str, list[str]] = field(default_factory=dict)
     op: str = "Unknown"
     bucket: str = ""
     key: str = ""
-    query: dict[str, str] = field(default_factory=dict)
+    namespace: str = ""  # the one that the host names
+    query: dict[str, str] = field(default_factory=dict)  # without what belongs to a signature
     raw_path: str = ""
-    raw_query: str = ""
+    pairs: list[tuple[str, str]] = field(default_factory=list)  # the whole query, in the order of the request
     who: Verified | None = None
     started: float = field(default_factory=time.time)
     clock: float = field(default_factory=time.perf_counter)
@@ -56,18 +63,28 @@ class Call:
     rdma_in: int = 0
     rdma_out: int = 0
     rdma_client: str | None = None
-    struck: Struck = field(default_factory=Struck)
+    rdma_requested: bool = False  # whether there is a descriptor, under either name
+    struck: Struck = NO_FAULT
     error: str | None = None
     close: bool = False  # the connection cannot be used again
+
+    def __post_init__(self) -> None:
+        for name, value in self.request.headers.items():
+            self.headers.setdefault(name.lower(), []).append(value)
+        self.rdma_requested = not self.headers.keys().isdisjoint(RDMA_HEADERS)
 
     @property
     def method(self) -> str:
         return self.request.method
 
     def header(self, name: str, default: str = "") -> str:
-        """A request header's value."""
-        value: str = self.request.headers.get(name, default)
-        return value
+        """A request header's value, its first when it came more than once."""
+        found = self.headers.get(name.lower())
+        return found[0] if found else default
+
+    def has(self, name: str) -> bool:
+        """Whether the request has the header, be it empty."""
+        return name.lower() in self.headers
 
     @property
     def user(self) -> str:
@@ -76,35 +93,34 @@ class Call:
     @property
     def rdma_token(self) -> str | None:
         """The descriptor the client sent, under either name; None when it asks for an ordinary transfer."""
-        found = {self.header(name) for name in RDMA_HEADERS if name in self.request.headers}
+        found = {self.header(name) for name in RDMA_HEADERS if self.has(name)}
         if len(found) > 1:
             raise S3Error("InvalidRDMAToken", "x-rdma-info and x-amz-rdma-token differ.")
         return found.pop() if found else None
 
-    @functools.cached_property
-    def rdma_requested(self) -> bool:
-        return any(name in self.request.headers for name in RDMA_HEADERS)
-
-    def split(self) -> None:
-        """Take the request's target apart: /bucket/key?query, path style."""
+    def split(self, base_urls: Collection[BaseUrl] = ()) -> None:
+        """Take the request's target apart: /bucket/key?query, or /key?query where the host names the bucket."""
         target = self.request.raw_path
         if not target.startswith("/"):
             parts = urlsplit(target)
             target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self.raw_path, _, self.raw_query = target.partition("?")
-        if "%" not in self.raw_path and not self.raw_query and self.raw_path.isascii():
-            self.bucket, _, self.key = self.raw_path[1:].partition("/")
-            if len(self.key) > MAX_KEY:
-                raise S3Error("KeyTooLongError", "Your key is too long.")
-            return
+        self.raw_path, _, raw_query = target.partition("?")
+        path = self.raw_path[1:]
         try:
-            bucket, _, key = unquote_to_bytes(self.raw_path[1:]).decode().partition("/")
-            pairs = parse_qsl(self.raw_query, keep_blank_values=True, errors="strict")
+            if "%" in path or not path.isascii():
+                path = unquote_to_bytes(path).decode()
+            if raw_query:
+                self.pairs = parse_qsl(raw_query, keep_blank_values=True, errors="strict")
+                self.query = {name: value for name, value in self.pairs if name not in PRESIGNED}
         except (UnicodeDecodeError, ValueError):
             raise S3Error("InvalidURI", "The request's path or query is not valid UTF-8.") from None
-        self.bucket, self.key = bucket, key
-        self.query = dict(pairs)
-        if len(key.encode()) > MAX_KEY:
+        if base_urls:
+            self.bucket, self.namespace = locate(self.header("Host"), base_urls)
+        if self.bucket:
+            self.key = path
+        else:
+            self.bucket, _, self.key = path.partition("/")
+        if len(self.key) > MAX_KEY or len(self.key.encode()) > MAX_KEY:
             raise S3Error("KeyTooLongError", "Your key is too long.")
 
     def record(self, status: int) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 _STATUS = {
     "AccessDenied": 403,
     "AuthorizationHeaderMalformed": 400,
+    "AuthorizationQueryParametersError": 400,
     "BadDigest": 400,
     "BucketAlreadyExists": 409,
     "BucketAlreadyOwnedByYou": 409,

@@ -144,7 +144,7 @@ class _Armed:
     hits: int = 0
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Struck:
     """The faults that strike one request, by kind."""
 
@@ -171,6 +171,9 @@ class Struck:
         """Which bit of `size` bytes flips."""
         wanted = self.by_kind[kind].bit
         return (wanted if wanted is not None else int(self.draws[kind] * size * 8)) % (size * 8)
+
+
+NO_FAULT = Struck()  # what strikes nearly every request
 
 
 class FaultBook:
@@ -203,9 +206,9 @@ class FaultBook:
 
     def strike(self, op: str, bucket: str, key: str, *, rdma: bool) -> Struck:
         """What strikes this request; counts and random draws advance."""
-        struck = Struck()
         if not self._armed:
-            return struck
+            return NO_FAULT
+        struck = Struck()
         for armed in self._armed.values():
             fault = armed.fault
             kind = KINDS[fault.kind]

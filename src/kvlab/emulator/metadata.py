@@ -21,16 +21,15 @@ _KEPT = (
 
 def meta_from(call: Call) -> Meta:
     """What the request says about its object: the headers to give back, and x-amz-meta-*."""
-    headers = {name: call.header(name) for name in _KEPT if name in call.request.headers}
+    headers = {name: call.header(name) for name in _KEPT if call.has(name)}
     if "aws-chunked" in headers.get("Content-Encoding", "").lower():  # how the body came, not what it is
         codings = [c.strip() for c in headers.pop("Content-Encoding").split(",")]
         kept = ", ".join(c for c in codings if c and c.lower() != "aws-chunked")
         if kept:
             headers["Content-Encoding"] = kept
-    user: dict[str, str] = {}
-    for name, value in call.request.headers.items():
-        if name.lower().startswith("x-amz-meta-"):
-            user[name.lower()[11:]] = value
+    user = {
+        name[11:]: ",".join(values) for name, values in call.headers.items() if name.startswith("x-amz-meta-")
+    }
     if (
         sum(len(n.encode()) + len(v.encode("utf-8", "surrogateescape")) for n, v in user.items())
         > MAX_USER_METADATA

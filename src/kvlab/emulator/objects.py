@@ -49,7 +49,7 @@ async def put_object(service: Service, call: Call) -> Reply:
     check_write(call, service.index.get(bucket.id, call.key))
     if call.rdma_requested and service.dialect.rdma:
         return await onesided.put(service, call, bucket, meta)
-    if "Range" in call.request.headers and service.dialect.range_put:
+    if call.has("Range") and service.dialect.range_put:
         return await updating.update_object(service, call, bucket)
     incoming = service.store.incoming()
     try:
@@ -91,12 +91,12 @@ def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
     """(headers, status, offset, length) of what a GET or HEAD asks for."""
     headers = entry_headers(
         entry,
-        checksum=call.header("x-amz-checksum-mode") == "ENABLED" and "Range" not in call.request.headers,
+        checksum=call.header("x-amz-checksum-mode") == "ENABLED" and not call.has("Range"),
     )
     for name, header in OVERRIDES.items():
         if name in call.query:
             headers[header] = call.query[name]
-    wanted = parse_range(call.header("Range"), entry.size) if "Range" in call.request.headers else None
+    wanted = parse_range(call.header("Range"), entry.size) if call.has("Range") else None
     if "partNumber" in call.query:
         wanted = _part(call, entry, headers)
     if wanted is None or entry.size == 0:
@@ -108,7 +108,7 @@ def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
 
 def _part(call: Call, entry: Entry, headers: dict[str, str]) -> tuple[int, int]:
     """(offset, length) of the part that partNumber names."""
-    if "Range" in call.request.headers or not call.query["partNumber"].isdecimal():
+    if call.has("Range") or not call.query["partNumber"].isdecimal():
         raise S3Error("InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
     sizes = entry.meta.parts or (entry.size,)
     number = int(call.query["partNumber"])
@@ -210,5 +210,5 @@ async def delete_objects(service: Service, call: Call) -> Reply:
 
 def require_md5(service: Service, call: Call) -> None:
     """ECS wants Content-MD5 on documents that new SDKs send with a CRC instead."""
-    if service.dialect.require_content_md5 and "Content-MD5" not in call.request.headers:
+    if service.dialect.require_content_md5 and not call.has("Content-MD5"):
         raise S3Error("InvalidRequest", "Missing required header for this request: Content-MD5")

@@ -53,7 +53,7 @@ async def move(
 
 async def put(service: Service, call: Call, bucket: Bucket, meta: Meta) -> Reply:
     """Pull the client's memory into a new object. Declined: 200 with reply 501, and nothing is stored."""
-    if call.header("Content-Length", "0") != "0" or "Transfer-Encoding" in call.request.headers:
+    if call.header("Content-Length", "0") != "0" or call.has("Transfer-Encoding"):
         raise S3Error("InvalidRequest", "A PUT with an RDMA descriptor must have Content-Length 0.")
     if not service.rdma or "rdma-declined" in call.struck:
         return Reply(headers={REPLY: "501"})

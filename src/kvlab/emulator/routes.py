@@ -98,7 +98,7 @@ def find(call: Call) -> Route:
             raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")
         return LIST_BUCKETS
     level = "object" if call.key else "bucket"
-    sub = next((name for name in call.query if name in _SUBRESOURCES), "")
+    sub = next((name for name in call.query if name in _SUBRESOURCES), "") if call.query else ""
     route = ROUTES.get((call.method, level, sub))
     if route is None:
         if sub or call.query or call.method == "POST":
@@ -106,7 +106,7 @@ def find(call: Call) -> Route:
                 "NotImplemented", "A header or query you provided implies functionality not implemented."
             )
         raise S3Error("MethodNotAllowed", "The specified method is not allowed against this resource.")
-    if "x-amz-copy-source" in call.request.headers:
+    if call.has("x-amz-copy-source"):
         route = COPY.get(route.op, route)
     return route
 
@@ -117,14 +117,13 @@ def refuse_unknown(call: Call, route: Route, *, rdma: bool) -> None:
     # Without versioning every object has the one version `null`, and naming it is the same as naming none.
     if route.op in _VERSIONED and call.query.get("versionId") == "null":
         unknown.remove("versionId")
-    for name, value in call.request.headers.items():
-        lower = name.lower()
-        if not lower.startswith("x-amz-"):
+    for name, values in call.headers.items():
+        if not name.startswith("x-amz-"):
             continue
-        if lower.startswith(_REFUSED) or (lower in _ALLOWED_VALUES and value != _ALLOWED_VALUES[lower]):
-            unknown.append(lower)
+        if name.startswith(_REFUSED) or (name in _ALLOWED_VALUES and values != [_ALLOWED_VALUES[name]]):
+            unknown.append(name)
     if call.rdma_requested and rdma and route.op not in ONE_SIDED:
-        unknown += [name for name in RDMA_HEADERS if name in call.request.headers]
+        unknown += [name for name in RDMA_HEADERS if call.has(name)]
     if unknown:
         raise S3Error(
             "NotImplemented",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import os
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from kvlab.emulator.addressing import BaseUrl
 from kvlab.emulator.body import Body, Received
 from kvlab.emulator.call import Call, FileSlice
 from kvlab.emulator.conditions import check_write
@@ -37,6 +37,7 @@ class Service:
     fsync: bool = False
     dc_key: int = DEFAULT_DC_KEY
     clock: Callable[[], float] = time.time
+    base_urls: list[BaseUrl] = field(default_factory=list)  # none: every request is path style
     faults: FaultBook = field(default_factory=FaultBook)
     _stale: dict[tuple[int, str], Entry] = field(default_factory=dict)
     files: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "files"))
@@ -45,9 +46,6 @@ class Service:
     @property
     def index(self) -> Index:
         return self.store.index
-
-    def now(self) -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(self.clock(), datetime.UTC)
 
     def close(self) -> None:
         self.files.shutdown()
@@ -72,12 +70,12 @@ class Service:
         return bucket
 
     def namespace(self, call: Call) -> str:
-        """The namespace of the caller; x-emc-namespace may name it, but nobody else's."""
+        """The namespace of the caller; x-emc-namespace or the host may name it, but nobody else's."""
         assert call.who is not None
         own = call.who.user.namespace
-        asked = call.header("x-emc-namespace") if self.dialect.emc_headers else ""
-        if asked and asked != own:
-            raise S3Error("AccessDenied", f"The user does not belong to the namespace {asked}.")
+        for asked in (call.namespace, call.header("x-emc-namespace") if self.dialect.emc_headers else ""):
+            if asked and asked != own:
+                raise S3Error("AccessDenied", f"The user does not belong to the namespace {asked}.")
         return own
 
     def entry(self, bucket: Bucket, key: str) -> Entry:

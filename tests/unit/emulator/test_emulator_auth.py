@@ -17,7 +17,7 @@ from emulator_helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlab.emulator.auth import parse_authorization
+from kvlab.emulator.authorization import parse_authorization
 from kvlab.emulator.errors import S3Error
 
 

@@ -1,0 +1,137 @@
+"""What a request says about its own signature, in the Authorization header or in a presigned URL. Nothing is verified.
+
+Clients send the same credential and the same list of signed headers with every request, so both are taken apart once.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kvlab.emulator.errors import S3Error
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+MAX_EXPIRES_S = 604_800  # seven days, S3's limit of a presigned URL
+_TIMESTAMP = re.compile(r"[0-9]{8}T[0-9]{6}Z")
+_HEX64 = re.compile(r"[0-9a-f]{64}")
+_NEEDED = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders")
+SIGNATURE = "X-Amz-Signature"
+PAYLOAD = "X-Amz-Content-Sha256"
+PRESIGNED = frozenset((*_NEEDED, SIGNATURE, PAYLOAD))  # query parameters that belong to the signature
+
+
+class Authorization(NamedTuple):
+    """A claim to be checked: who signed which headers, and the signature."""
+
+    access_key: str
+    date: str
+    region: str
+    service: str
+    signed_headers: tuple[str, ...]
+    signature: str
+
+    @property
+    def scope(self) -> str:
+        return f"{self.date}/{self.region}/{self.service}/aws4_request"
+
+
+class Presigned(NamedTuple):
+    """The claim of a URL: valid from `timestamp` for `expires` seconds, `payload` as in x-amz-content-sha256."""
+
+    authorization: Authorization
+    timestamp: str
+    expires: int
+    payload: str | None
+
+
+def parse_authorization(text: str) -> Authorization:
+    """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error for anything else."""
+    algorithm, _, rest = text.strip().partition(" ")
+    if algorithm != ALGORITHM:
+        raise S3Error("InvalidRequest", f"The authorization mechanism is not supported; use {ALGORITHM}.")
+    fields: dict[str, str] = {}
+    for part in rest.split(","):
+        name, equals, value = part.strip().partition("=")
+        if not equals or name in fields:
+            raise malformed("it is not a list of name=value")
+        fields[name] = value
+    if fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
+        raise malformed("it needs Credential, SignedHeaders and Signature")
+    try:
+        return _claim(fields["Credential"], fields["SignedHeaders"], fields["Signature"])
+    except ValueError as error:
+        raise malformed(str(error)) from None
+
+
+def parse_presigned(query: Sequence[tuple[str, str]]) -> Presigned | None:
+    """The claim in a URL's query; None when it makes none, AuthorizationQueryParametersError for half a claim."""
+    pairs = [pair for pair in query if pair[0] in PRESIGNED]
+    if not pairs:
+        return None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise _query_error("a parameter of the signature comes twice")
+    missing = [name for name in (*_NEEDED, SIGNATURE) if name not in fields]
+    if missing:
+        raise _query_error(f"the query has no {', '.join(missing)}")
+    if fields["X-Amz-Algorithm"] != ALGORITHM:
+        raise _query_error(f"X-Amz-Algorithm must be {ALGORITHM}")
+    expires = fields["X-Amz-Expires"]
+    if not re.fullmatch("[0-9]{1,6}", expires) or not 1 <= int(expires) <= MAX_EXPIRES_S:
+        raise _query_error(f"X-Amz-Expires must be a number of seconds from 1 to {MAX_EXPIRES_S}")
+    if instant(fields["X-Amz-Date"]) is None:
+        raise _query_error("X-Amz-Date must be of the form 20261201T000000Z")
+    try:
+        claim = _claim(fields["X-Amz-Credential"], fields["X-Amz-SignedHeaders"], fields[SIGNATURE])
+    except ValueError as error:
+        raise _query_error(str(error)) from None
+    return Presigned(claim, fields["X-Amz-Date"], int(expires), fields.get(PAYLOAD))
+
+
+@functools.lru_cache(maxsize=64)
+def instant(text: str) -> float | None:
+    """Unix time of `20261201T000000Z`; None for anything else."""
+    if not _TIMESTAMP.fullmatch(text):
+        return None
+    try:
+        return datetime.datetime.strptime(f"{text[:-1]}+0000", "%Y%m%dT%H%M%S%z").timestamp()
+    except ValueError:
+        return None
+
+
+def _claim(credential: str, signed_headers: str, signature: str) -> Authorization:
+    """ValueError with the reason when a part is not as it must be."""
+    access_key, date, region, service = _credential(credential)
+    names = _signed_headers(signed_headers)
+    if not _HEX64.fullmatch(signature):
+        raise ValueError("the signature must be 64 hexadecimal digits")
+    return Authorization(access_key, date, region, service, names, signature)
+
+
+@functools.lru_cache(maxsize=256)
+def _credential(text: str) -> tuple[str, str, str, str]:
+    parts = text.rsplit("/", 4)
+    if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
+        raise ValueError("the credential must be <key>/<date>/<region>/<service>/aws4_request")
+    access_key, date, region, service, _terminator = parts
+    return access_key, date, region, service
+
+
+@functools.lru_cache(maxsize=256)
+def _signed_headers(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(";"))
+    if list(names) != sorted(set(names)) or any(n != n.lower() or not n for n in names):
+        raise ValueError("the signed headers must be distinct, lower case and sorted")
+    return names
+
+
+def malformed(why: str, **extra: str) -> S3Error:
+    """The error for an Authorization header, or a credential's scope, that is not as it must be."""
+    return S3Error("AuthorizationHeaderMalformed", f"The authorization header is malformed: {why}.", **extra)
+
+
+def _query_error(why: str) -> S3Error:
+    return S3Error("AuthorizationQueryParametersError", f"The signature in the query is malformed: {why}.")
