@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import pytest
 from ansible.module_utils.testing import patch_module_args
 
 ROOT = Path(__file__).parents[3]
+# Modules import what they share by the collection's name; `lab` links this checkout there.
+sys.path.insert(0, str(ROOT / ".lab/collections"))
 Run = Callable[..., dict[str, Any]]
 
 
@@ -19,7 +22,7 @@ Run = Callable[..., dict[str, Any]]
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """`run(name, **arguments)` gives the module's result; `failed` is in it when it failed."""
 
-    def call(name: str, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+    def call(name: str, /, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
         spec = importlib.util.spec_from_file_location(f"module_{name}", ROOT / f"plugins/modules/{name}.py")
         assert spec is not None
         assert spec.loader is not None
