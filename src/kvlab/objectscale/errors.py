@@ -141,6 +141,8 @@ def refusal(status: int, document: Any, about: str, address: str) -> ManagementE
         kind, remedy = _CODES[code]
     elif status in _STATUSES:
         kind, remedy = _STATUSES[status]
+    elif status < 400:
+        kind, remedy = UnsupportedError, "it points elsewhere; correct host and port"
     else:
         kind, remedy = (BusyError, _BUSY) if status >= 500 else (InvalidError, _VALUE)
     named = f"code {code}" if code is not None else f"HTTP {status}"

@@ -42,9 +42,7 @@ def logout(wire: Wire, token: str, address: str) -> None:
 
 def is_stale(status: int, location: str) -> bool:
     """Whether a reply means that the token is no longer good: 401, or the way to the login page."""
-    return status == 401 or (
-        300 <= status < 400 and location.partition("?")[0].rstrip("/").endswith("/login")
-    )
+    return status == 401 or location.partition("?")[0].endswith("/login")
 
 
 def _refused(access: Access, status: int, said: Any) -> Exception:
@@ -53,13 +51,13 @@ def _refused(access: Access, status: int, said: Any) -> Exception:
     words = reason.lower()
     if "lock" in words:
         return LoginRefusedError(f"{who} is locked; let an administrator unlock it, then run again", code)
-    if "token" in words and ("limit" in words or "max" in words or "exceed" in words):
+    if "token" in words:
         return LimitError(
             f"{who} holds as many tokens as the array allows (100); log some out, or wait two hours until unused ones "
             "end",
             code,
         )
-    if code == 4000 or status == 401:
+    if status == 401:
         return LoginRefusedError(f"{who}: name or password is wrong; correct them", code)
     return refusal(status, said, "login", access.address)
 

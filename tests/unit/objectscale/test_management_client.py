@@ -53,6 +53,12 @@ def test_a_token_that_ended_means_one_new_login(array: Array, expired: httpx.Res
     assert array.asked.count("GET /login") == 2
 
 
+def test_a_redirect_to_elsewhere_is_no_ended_token(array: Array) -> None:
+    array.tell(NODES, httpx.Response(302, headers={"Location": "https://portal.example/start"}))
+    assert "it points elsewhere; correct host and port" in sentence(array, kind=errors.UnsupportedError)
+    assert array.asked.count("GET /login") == 1
+
+
 def test_a_post_is_repeated_after_the_new_login_for_it_was_not_done(array: Array) -> None:
     with array.management() as api:
         api.login()
@@ -214,6 +220,7 @@ def test_json_is_asked_for_and_never_xml() -> None:
         (error(403, 3000, "The account is locked out"), errors.LoginRefusedError, "is locked"),
         (error(401, 4000, "Maximum number of tokens exceeded"), errors.LimitError, "two hours"),
         (error(403, 3001, "License check failed"), errors.LicenceError, "valid licence"),
+        (error(403, 3000, "no access"), errors.ForbiddenError, "no access"),
         (error(503, 6000, "starting"), errors.BusyError, "run again"),
         (httpx.Response(404), errors.UnsupportedError, "no management API of ObjectScale 4.x or ECS 3.8"),
         (httpx.Response(200, text="<html>"), errors.UnsupportedError, "correct host and port"),

@@ -54,6 +54,7 @@ def test_one_login_serves_several_runs_until_logout(array: Array, path: Path) ->
 def test_only_the_owner_can_read_the_token_and_it_is_the_only_secret_there(array: Array, path: Path) -> None:
     use(array, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [p.name for p in path.parent.iterdir()] == ["session"]
     assert ACCESS.password not in path.read_text()
 
