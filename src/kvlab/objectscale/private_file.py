@@ -22,8 +22,8 @@ def read(path: str | Path) -> str | None:
         with open(path) as source:
             if os.fstat(source.fileno()).st_mode & 0o077:
                 raise KvlabError(
-                    f"others can reach {path}, so what is in it is no secret any more; remove the file and replace what "
-                    "it held, or give it mode 0600"
+                    f"others can reach {path}, so what is in it is no secret any more; remove it and replace what it "
+                    "held, or give it mode 0600"
                 )
             return source.read()
     except FileNotFoundError:
