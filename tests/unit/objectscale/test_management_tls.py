@@ -62,6 +62,14 @@ def test_a_certificate_of_the_given_ca_is_accepted(port: int, tmp_path: Path) ->
     enter(Access("127.0.0.1", "u", "p", port, ca_path=str(tmp_path / "cert.pem")))
 
 
+def test_a_proxy_for_downloads_is_not_used_for_the_array(
+    port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    enter(Access("127.0.0.1", "u", "p", port, ca_path=str(tmp_path / "cert.pem")))
+
+
 def test_an_unknown_certificate_is_refused(port: int) -> None:
     said = refusal(Access("127.0.0.1", "u", "p", port))
     assert f"the certificate of https://127.0.0.1:{port} is not accepted (self-signed certificate)" in said
