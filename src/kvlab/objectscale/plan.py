@@ -52,17 +52,13 @@ def converge(
 
     When another play has made the same thing between the look and the deed, it is looked at and planned again.
     """
-    found = find()
-    made = plan(found)
+    made = plan(find())
     if check:
         return made
     try:
         _send(api, made)
     except (ExistsError, LimitError):
-        now = find()
-        if now == found:
-            raise
-        made = plan(now)
+        made = plan(find())
         _send(api, made)
     return made
 

@@ -63,6 +63,13 @@ def test_a_bucket_with_objects_is_kept_unless_told_otherwise(array: Array) -> No
         remove(array)
 
 
+def test_what_holds_a_bucket_that_may_be_emptied_is_told_as_it_is(array: Array) -> None:
+    array.tell(INFO, THERE)
+    array.tell(deactivate("true"), error(400, 1020, "a copy policy refers to it"))
+    with pytest.raises(InUseError, match="a copy policy refers to it"):
+        remove(array, empty=True)
+
+
 def test_emptying_goes_on_behind_the_request(array: Array) -> None:
     array.tell(INFO, THERE)
     array.tell(deactivate("true"), httpx.Response(202))
@@ -81,12 +88,18 @@ def task(status: str, **more: Any) -> dict[str, Any]:
 
 def test_the_task_is_followed_to_its_end_with_progress(array: Array) -> None:
     running = task("IN_PROGRESS", entries_deleted=400, approx_object_count=1000)
-    array.tell(STATUS, task("PENDING"), running, task("POST_PROCESSING", entries_deleted=1000), task("DONE"))
+    array.tell(
+        STATUS,
+        task("PENDING", approx_object_count=1),
+        running,
+        task("POST_PROCESSING", entries_deleted=1000),
+        task("DONE"),
+    )
     array.tell(INFO, GONE)
     told: list[str] = []
     follow(array, told)
     assert told == [
-        "bucket kv of namespace kvlab: pending, 0 objects deleted",
+        "bucket kv of namespace kvlab: pending, 0 objects deleted of about 1",
         "bucket kv of namespace kvlab: in progress, 400 objects deleted of about 1000",
         "bucket kv of namespace kvlab: post processing, 1000 objects deleted",
     ]
@@ -115,6 +128,15 @@ def test_no_task_any_more_means_the_end_only_if_the_bucket_is_gone(
 def test_a_task_that_failed_says_why(array: Array, status: str) -> None:
     array.tell(STATUS, task(status, failed_to_delete_due_to_retention=3, message="stopped"))
     with pytest.raises(ManagementError, match=f"{status}; 3 objects are kept by retention.*; stopped"):
+        follow(array)
+
+
+def test_only_reasons_that_there_are_are_told(array: Array) -> None:
+    array.tell(STATUS, task("FAILED", failed_to_delete_due_to_other=1))
+    with pytest.raises(ManagementError, match=r"is FAILED; 1 objects could not be deleted$"):
+        follow(array)
+    array.tell(STATUS, task("FAILED"))
+    with pytest.raises(ManagementError, match=r"is FAILED; ask its administrator$"):
         follow(array)
 
 
