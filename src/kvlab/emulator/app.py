@@ -39,7 +39,13 @@ class Front:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, from its headers to the reply's last byte. Every path out of here logs one line."""
-        call = Call(request, f"{self._boot}{next(self._numbers):08x}")
+        self.service.in_progress += 1
+        try:
+            return await self._handle(Call(request, f"{self._boot}{next(self._numbers):08x}"))
+        finally:
+            self.service.in_progress -= 1
+
+    async def _handle(self, call: Call) -> web.StreamResponse:
         reply = await self._answer(call)
         if reply is None or ("reset-after" in call.struck and not isinstance(reply.body, FileSlice)):
             self._record(call, 0)

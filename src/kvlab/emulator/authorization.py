@@ -1,7 +1,4 @@
-"""What a request says about its own signature, in the Authorization header or in a presigned URL. Nothing is verified.
-
-Clients send the same credential and the same list of signed headers with every request, so both are taken apart once.
-"""
+"""What a request says of its own signature, in the Authorization header or in a presigned URL. Nothing is verified."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import datetime
 import functools
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kvlab.emulator.errors import S3Error
 
@@ -17,10 +14,15 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 MAX_EXPIRES_S = 604_800  # seven days, S3's limit of a presigned URL
 _TIMESTAMP = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
+_SIGNATURE = re.compile(r"(?<=\bSignature=)[0-9a-f]{64}\b")
 _NEEDED = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders")
 SIGNATURE = "X-Amz-Signature"
 PAYLOAD = "X-Amz-Content-Sha256"
 PRESIGNED = frozenset((*_NEEDED, SIGNATURE, PAYLOAD))  # query parameters that belong to the signature
+
+
+# Access key, date, region, service, signed headers.
+Claim: TypeAlias = tuple[str, str, str, str, tuple[str, ...]]
 
 
 class Authorization(NamedTuple):
@@ -49,6 +51,17 @@ class Presigned(NamedTuple):
 
 def parse_authorization(text: str) -> Authorization:
     """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error for anything else."""
+    found = _SIGNATURE.search(text)
+    start, end = found.span() if found else (0, 0)
+    claim = _header_claim(text[:start] + text[end:])
+    if not found:
+        raise malformed("Signature must be 64 hexadecimal digits")
+    return Authorization(*claim, text[start:end])
+
+
+@functools.lru_cache(maxsize=256)
+def _header_claim(text: str) -> Claim:
+    """The header without its signature, which is all that differs between a client's requests."""
     algorithm, _, rest = text.strip().partition(" ")
     if algorithm != ALGORITHM:
         raise S3Error("InvalidRequest", f"The authorization mechanism is not supported; use {ALGORITHM}.")
@@ -60,8 +73,10 @@ def parse_authorization(text: str) -> Authorization:
         fields[name] = value
     if fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
         raise malformed("it needs Credential, SignedHeaders and Signature")
+    if fields["Signature"]:
+        raise malformed("Signature must be 64 hexadecimal digits")
     try:
-        return _claim(fields["Credential"], fields["SignedHeaders"], fields["Signature"])
+        return _claim(fields["Credential"], fields["SignedHeaders"])
     except ValueError as error:
         raise malformed(str(error)) from None
 
@@ -84,11 +99,15 @@ def parse_presigned(query: Sequence[tuple[str, str]]) -> Presigned | None:
         raise _query_error(f"X-Amz-Expires must be a number of seconds from 1 to {MAX_EXPIRES_S}")
     if instant(fields["X-Amz-Date"]) is None:
         raise _query_error("X-Amz-Date must be of the form 20261201T000000Z")
+    if not _HEX64.fullmatch(fields[SIGNATURE]):
+        raise _query_error(f"{SIGNATURE} must be 64 hexadecimal digits")
     try:
-        claim = _claim(fields["X-Amz-Credential"], fields["X-Amz-SignedHeaders"], fields[SIGNATURE])
+        claim = _claim(fields["X-Amz-Credential"], fields["X-Amz-SignedHeaders"])
     except ValueError as error:
         raise _query_error(str(error)) from None
-    return Presigned(claim, fields["X-Amz-Date"], int(expires), fields.get(PAYLOAD))
+    return Presigned(
+        Authorization(*claim, fields[SIGNATURE]), fields["X-Amz-Date"], int(expires), fields.get(PAYLOAD)
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -102,30 +121,16 @@ def instant(text: str) -> float | None:
         return None
 
 
-def _claim(credential: str, signed_headers: str, signature: str) -> Authorization:
-    """ValueError with the reason when a part is not as it must be."""
-    access_key, date, region, service = _credential(credential)
-    names = _signed_headers(signed_headers)
-    if not _HEX64.fullmatch(signature):
-        raise ValueError("the signature must be 64 hexadecimal digits")
-    return Authorization(access_key, date, region, service, names, signature)
-
-
-@functools.lru_cache(maxsize=256)
-def _credential(text: str) -> tuple[str, str, str, str]:
-    parts = text.rsplit("/", 4)
+def _claim(credential: str, signed_headers: str) -> Claim:
+    """ValueError with the reason when one of them is not as it must be."""
+    parts = credential.rsplit("/", 4)
     if len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
         raise ValueError("the credential must be <key>/<date>/<region>/<service>/aws4_request")
-    access_key, date, region, service, _terminator = parts
-    return access_key, date, region, service
-
-
-@functools.lru_cache(maxsize=256)
-def _signed_headers(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(";"))
+    names = tuple(signed_headers.split(";"))
     if list(names) != sorted(set(names)) or any(n != n.lower() or not n for n in names):
         raise ValueError("the signed headers must be distinct, lower case and sorted")
-    return names
+    access_key, date, region, service, _terminator = parts
+    return access_key, date, region, service, names
 
 
 def malformed(why: str, **extra: str) -> S3Error:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -68,8 +69,7 @@ class Meta:
         return Meta(headers, user, tuple(parts), tuple(more[0]) if more and more[0] else None)
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One object: `file` names its data, `etag` has no quotes, `modified` is Unix time, size in bytes."""
 
     bucket: int

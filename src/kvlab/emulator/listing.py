@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from kvlab.emulator.service import Service
 from kvlab.emulator.xml import Node, document
 
 MAX_KEYS = 1000
+_PLAIN = re.compile(r"[A-Za-z0-9/_.*~-]*")  # what encoding-type=url leaves as it is
 
 
 @dataclass
@@ -177,7 +179,7 @@ def encoder(query: dict[str, str]) -> Callable[[str], str]:
 
 
 def _url(key: str) -> str:
-    return quote(key, safe="/-_.*~")
+    return key if _PLAIN.fullmatch(key) else quote(key, safe="/-_.*~")
 
 
 def max_keys(

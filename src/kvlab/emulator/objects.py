@@ -38,7 +38,8 @@ def entry_headers(entry: Entry, *, checksum: bool) -> dict[str, str]:
     headers.update(entry.meta.headers)
     if entry.meta.checksum and checksum:
         headers[entry.meta.checksum[0]] = entry.meta.checksum[1]
-    headers.update({f"x-amz-meta-{name}": value for name, value in entry.meta.user.items()})
+    for name, value in entry.meta.user.items():
+        headers[f"x-amz-meta-{name}"] = value
     return headers
 
 
@@ -93,9 +94,9 @@ def _extent(call: Call, entry: Entry) -> tuple[dict[str, str], int, int, int]:
         entry,
         checksum=call.header("x-amz-checksum-mode") == "ENABLED" and not call.has("Range"),
     )
-    for name, header in OVERRIDES.items():
-        if name in call.query:
-            headers[header] = call.query[name]
+    for name, value in call.query.items():
+        if name in OVERRIDES:
+            headers[OVERRIDES[name]] = value
     wanted = parse_range(call.header("Range"), entry.size) if call.has("Range") else None
     if "partNumber" in call.query:
         wanted = _part(call, entry, headers)

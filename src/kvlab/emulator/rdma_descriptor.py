@@ -8,12 +8,14 @@ import os
 import re
 import socket
 import time
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 _PATTERN = re.compile(
     r"([0-9a-f]{16}):([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4}):([0-9a-f]{6}):([01]):([0-9a-f]{32})"
 )
+
+
+Transport = Literal["process", "tcp"]
 
 
 @functools.lru_cache(maxsize=64)
@@ -41,8 +43,7 @@ class DescriptorError(RdmaError):
         super().__init__(message, "InvalidRDMAToken", 400)
 
 
-@dataclass(frozen=True)
-class Descriptor:
+class Descriptor(NamedTuple):
     """A range of a client's memory and where that client is.
 
     In the software cuObject `dctn` is the client's process id and `lid` the port of its tcp transport
@@ -66,11 +67,14 @@ class Descriptor:
     @property
     def client(self) -> str:
         """Who is meant, for a log: "pid 123 via process at 127.0.0.1"."""
-        transport = transport_for(self)
-        where = str(self.address)
-        if transport == "tcp":
-            where = f"[{where}]:{self.lid}" if self.address.version == 6 else f"{where}:{self.lid}"
-        return f"pid {self.dctn} via {transport} at {where}"
+        return _client(self.dctn, self.lid, self.gid, transport_for(self))
+
+
+@functools.lru_cache(maxsize=256)
+def _client(dctn: int, lid: int, gid: bytes, transport: Transport) -> str:
+    address = _address(gid)
+    where = f"[{address}]" if transport == "tcp" and address.version == 6 else str(address)
+    return f"pid {dctn} via {transport} at {where}" + (f":{lid}" if transport == "tcp" else "")
 
 
 def parse(text: str) -> Descriptor:
@@ -85,16 +89,16 @@ def parse(text: str) -> Descriptor:
             "The RDMA descriptor is not of the form addr:size:rkey:lid:dctn:gid_present:gid "
             "(16:8:8:4:6:1:32 lower-case hexadecimal digits)."
         )
-    addr, size, rkey, lid, dctn, present = (int(group, 16) for group in match.groups()[:6])
+    addr, size, rkey = int(match[1], 16), int(match[2], 16), int(match[3], 16)
     gid = bytes.fromhex(match[7])
     if size == 0 or addr == 0 or addr + size > 1 << 64:
         raise DescriptorError("The RDMA descriptor names no range of memory.")
-    if not present or not any(gid):
+    if match[6] == "0" or not any(gid):
         raise DescriptorError("The RDMA descriptor carries no GID, so its client has no address on RoCEv2.")
-    return Descriptor(addr, size, rkey, lid, dctn, True, gid)
+    return Descriptor(addr, size, rkey, int(match[4], 16), int(match[5], 16), True, gid)
 
 
-def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
+def transport_for(d: Descriptor) -> Transport:
     """`process` where the descriptor's address is one of this host's, else `tcp`.
 
     KVLAB_RDMA_TRANSPORT overrides that, so that one host can try both.
@@ -104,12 +108,13 @@ def transport_for(d: Descriptor) -> Literal["process", "tcp"]:
             return "process"
         case "tcp":
             return "tcp"
-    return "process" if _is_local(d.address, int(time.monotonic())) else "tcp"
+    return "process" if _is_local(d.gid, int(time.monotonic())) else "tcp"
 
 
 @functools.lru_cache(maxsize=64)
-def _is_local(address: ipaddress.IPv4Address | ipaddress.IPv6Address, second: int) -> bool:  # noqa: ARG001
+def _is_local(gid: bytes, second: int) -> bool:  # noqa: ARG001
     """Whether this host has the address. Asked at most once a second: it costs as much as a small transfer."""
+    address = _address(gid)
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

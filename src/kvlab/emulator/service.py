@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kvlab.emulator.addressing import BaseUrl
@@ -39,6 +39,7 @@ class Service:
     clock: Callable[[], float] = time.time
     base_urls: list[BaseUrl] = field(default_factory=list)  # none: every request is path style
     faults: FaultBook = field(default_factory=FaultBook)
+    in_progress: int = 0  # requests that have come and are not answered yet
     _stale: dict[tuple[int, str], Entry] = field(default_factory=dict)
     files: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "files"))
     movers: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "rdma"))
@@ -163,7 +164,7 @@ class Service:
                 e for e in self.index.scan(bucket.id, prefix="", after=None, beyond=None) if e.key != call.key
             )
             other = next(others, entry)
-            entry = replace(entry, file=other.file, size=other.size)
+            entry = entry._replace(file=other.file, size=other.size)
         return entry
 
     async def open(self, call: Call, entry: Entry, offset: int, length: int) -> FileSlice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TypeAlias
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ Node: TypeAlias = "tuple[str, str | int | Iterable[Node]]"
 
 # XML 1.0 has no way to say these, not even escaped; keys with them need encoding-type=url.
 _FORBIDDEN = {n: f"&#x{n:x};" for n in range(0x20) if n not in (0x09, 0x0A, 0x0D)} | {0x0D: "&#13;"}
+_SPECIAL = re.compile(r"[&<>\x00-\x1f]")  # most texts have none
 
 
 def document(root: str, children: Iterable[Node], *, namespace: bool = True) -> bytes:
@@ -28,12 +30,16 @@ def document(root: str, children: Iterable[Node], *, namespace: bool = True) -> 
 
 def _write(out: list[str], nodes: Iterable[Node]) -> None:
     for name, content in nodes:
-        out += ["<", name, ">"]
-        if isinstance(content, (str, int)):
-            out.append(escape(str(content)).translate(_FORBIDDEN))
+        if isinstance(content, str):
+            if _SPECIAL.search(content):
+                content = escape(content).translate(_FORBIDDEN)
+            out.append(f"<{name}>{content}</{name}>")
+        elif isinstance(content, int):
+            out.append(f"<{name}>{content}</{name}>")
         else:
+            out.append(f"<{name}>")
             _write(out, content)
-        out += ["</", name, ">"]
+            out.append(f"</{name}>")
 
 
 def parse(body: bytes, root: str) -> ElementTree.Element:
