@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,19 @@ def _number(ctx: click.Context, param: click.Parameter, value: str) -> int:  # n
         return int(value, 0)
     except ValueError:
         raise click.BadParameter(f"{value} is no number such as 0xffeeddcc") from None
+
+
+def _host_names(
+    ctx: click.Context,  # noqa: ARG001
+    param: click.Parameter,  # noqa: ARG001
+    values: tuple[str, ...],
+) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*", value):
+            raise click.BadParameter(
+                f"{value} is no host name such as s3.lab.example (without scheme and port)"
+            )
+    return tuple(value.lower() for value in values)
 
 
 @click.group(invoke_without_command=True)
@@ -53,8 +67,29 @@ def _number(ctx: click.Context, param: click.Parameter, value: str) -> int:  # n
     callback=_number,
     help="The clients' rdma_dc_key.",
 )
+@click.option(
+    "--base-url",
+    "base_urls",
+    multiple=True,
+    callback=_host_names,
+    help="Host name under which buckets are host names (bucket.NAME); may be repeated.",
+)
+@click.option(
+    "--namespace-base-url",
+    "namespace_base_urls",
+    multiple=True,
+    callback=_host_names,
+    help="The same with the namespace in the host (bucket.namespace.NAME).",
+)
 @click.pass_context
-def command(ctx: click.Context, /, state: Path | None, **options: object) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    state: Path | None,
+    base_urls: tuple[str, ...],
+    namespace_base_urls: tuple[str, ...],
+    **options: object,
+) -> None:
     """Serve an emulated ObjectScale (simulated), or work with a running one."""
     if ctx.invoked_subcommand is not None:
         return
@@ -62,12 +97,15 @@ def command(ctx: click.Context, /, state: Path | None, **options: object) -> Non
         raise click.UsageError("--state DIR is needed: the folder for objects and the index.")
     import uvloop
 
+    from kvlab.emulator.addressing import BaseUrl
     from kvlab.emulator.server import Options, serve
 
     users = options["users"]
     if users is None:
         raise click.UsageError("--users FILE is needed: without users every request is refused.")
-    settings = Options(state=state, **options)  # type: ignore[arg-type]
+    hosts = [BaseUrl(name) for name in base_urls]
+    hosts += [BaseUrl(name, namespace_in_host=True) for name in namespace_base_urls]
+    settings = Options(state=state, base_urls=tuple(hosts), **options)  # type: ignore[arg-type]
     uvloop.run(serve(settings, lambda line: click.echo(line)))
 
 

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from kvlab import ports
 from kvlab.emulator import admin, lifecycle, tls
+from kvlab.emulator.addressing import BaseUrl
 from kvlab.emulator.app import Front
 from kvlab.emulator.dialect import DIALECTS
 from kvlab.emulator.log import AccessLog
@@ -48,6 +49,7 @@ class Options:
     fsync: bool = False
     rdma: bool = True
     rdma_dc_key: int = DEFAULT_DC_KEY
+    base_urls: tuple[BaseUrl, ...] = ()
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -56,7 +58,13 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
     dialect = DIALECTS[options.dialect]
     store = Store(options.state, utf16_order=dialect.utf16_order, fsync=options.fsync)
     service = Service(
-        store, users, dialect, rdma=options.rdma, fsync=options.fsync, dc_key=options.rdma_dc_key
+        store,
+        users,
+        dialect,
+        rdma=options.rdma,
+        fsync=options.fsync,
+        dc_key=options.rdma_dc_key,
+        base_urls=list(options.base_urls),
     )
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(service.close)
@@ -95,7 +103,8 @@ async def _s3(stack: contextlib.AsyncExitStack, front: Front, options: Options) 
     await _listen(runner, options.address, options.s3_port)
     places = [f"S3 on http://{options.address}:{options.s3_port}"]
     if options.tls_port:
-        secure = tls.context(options.state / "tls", options.address)
+        names = [name for base in options.base_urls for name in (base.name, f"*.{base.name}")]
+        secure = tls.context(options.state / "tls", options.address, names)
         await _listen(runner, options.address, options.tls_port, secure)
         places.append(f"https://{options.address}:{options.tls_port}")
     return places

@@ -6,6 +6,7 @@ import datetime
 import ipaddress
 import os
 import ssl
+from collections.abc import Collection
 from pathlib import Path
 
 from kvlab.errors import KvlabError
@@ -13,15 +14,16 @@ from kvlab.errors import KvlabError
 _LIFETIME = datetime.timedelta(days=3650)
 
 
-def context(folder: Path, address: str) -> ssl.SSLContext:
-    """A server context with cert.pem and key.pem of the folder, which are made when missing.
+def context(folder: Path, address: str, names: Collection[str] = ()) -> ssl.SSLContext:
+    """A server context with cert.pem and key.pem of the folder, for localhost, the address and host `names`.
 
-    Clients trust cert.pem itself (boto3: verify, NIXL: ca_bundle).
+    They are made when they are missing, and never changed: for other names remove the folder. Clients trust
+    cert.pem itself (boto3: verify, NIXL: ca_bundle).
     """
     certificate, key = folder / "cert.pem", folder / "key.pem"
     try:
         if not (certificate.exists() and key.exists()):
-            _make(certificate, key, address)
+            _make(certificate, key, address, names)
         found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         found.minimum_version = ssl.TLSVersion.TLSv1_2
         found.load_cert_chain(certificate, key)
@@ -32,7 +34,7 @@ def context(folder: Path, address: str) -> ssl.SSLContext:
     return found
 
 
-def _make(certificate: Path, key: Path, address: str) -> None:
+def _make(certificate: Path, key: Path, address: str, names: Collection[str]) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -45,8 +47,8 @@ def _make(certificate: Path, key: Path, address: str) -> None:
         ipaddress.ip_address("::1"),
         ipaddress.ip_address(address),
     }
-    names: list[x509.GeneralName] = [x509.DNSName("localhost")]
-    names += [x509.IPAddress(a) for a in sorted(addresses, key=str) if not a.is_unspecified]
+    held: list[x509.GeneralName] = [x509.DNSName(n) for n in ("localhost", *names)]
+    held += [x509.IPAddress(a) for a in sorted(addresses, key=str) if not a.is_unspecified]
     now = datetime.datetime.now(datetime.UTC)
     made = (
         x509.CertificateBuilder()
@@ -56,7 +58,7 @@ def _make(certificate: Path, key: Path, address: str) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.SubjectAlternativeName(held), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(private, hashes.SHA256())
     )

@@ -95,6 +95,7 @@ class Emulator:
     ) -> Any:
         verify = options.pop("verify", None)
         region = options.pop("region", "us-east-1")
+        style = options.pop("addressing_style", "path")
         options.setdefault("request_checksum_calculation", "when_required")
         options.setdefault("response_checksum_validation", "when_required")
         return _session().client(
@@ -105,7 +106,7 @@ class Emulator:
             region_name=region,
             verify=verify,
             config=Config(
-                s3={"addressing_style": "path"}, retries={"max_attempts": 0}, read_timeout=30, **options
+                s3={"addressing_style": style}, retries={"max_attempts": 0}, read_timeout=30, **options
             ),
         )
 
