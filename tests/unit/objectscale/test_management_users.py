@@ -164,6 +164,7 @@ def test_the_old_key_is_kept_as_long_as_the_new_one_is_not_there() -> None:
 def test_one_key_is_removed_by_its_id() -> None:
     plan = secret_keys.removal("kvlab", "kvlab", key_id(OLD), have(OLD, NEW))
     assert plan.calls[0].body == {"namespace": "kvlab", "secret_key_id": key_id(OLD)}
+    assert plan.after == {"key_ids": [key_id(NEW)]}
     assert not secret_keys.removal("kvlab", "kvlab", key_id(OLD), have(NEW)).changed
 
 
