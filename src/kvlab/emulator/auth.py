@@ -20,6 +20,7 @@ from kvlab.emulator.authorization import (
     malformed,
     parse_authorization,
     parse_presigned,
+    timestamp_of,
 )
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.log import iso
@@ -177,10 +178,12 @@ def _from_headers(headers: Mapping[str, list[str]], now: float) -> tuple[Authori
     if "authorization" not in headers:
         raise S3Error("AccessDenied", "Anonymous access is not allowed; sign the request.")
     authorization = parse_authorization(headers["authorization"][0])
-    timestamp = headers["x-amz-date"][0] if "x-amz-date" in headers else ""
+    timestamp = (
+        headers["x-amz-date"][0] if "x-amz-date" in headers else timestamp_of(headers.get("date", [""])[0])
+    )
     sent = instant(timestamp)
     if sent is None:
-        raise S3Error("AccessDenied", "The request needs a valid x-amz-date header.")
+        raise S3Error("AccessDenied", "The request needs a valid x-amz-date or Date header.")
     if abs(now - sent) > MAX_SKEW_S:
         raise S3Error(
             "RequestTimeTooSkewed",

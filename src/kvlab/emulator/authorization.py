@@ -6,6 +6,7 @@ import datetime
 import functools
 import re
 from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypeAlias
 
 from kvlab.emulator.errors import S3Error
@@ -119,6 +120,14 @@ def instant(text: str) -> float | None:
         return datetime.datetime.strptime(f"{text[:-1]}+0000", "%Y%m%dT%H%M%S%z").timestamp()
     except ValueError:
         return None
+
+
+def timestamp_of(date: str) -> str:
+    """A Date header as x-amz-date would have it: a client may send that instead. "" when it is no date."""
+    try:
+        return parsedate_to_datetime(date).astimezone(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
+    except ValueError:
+        return ""
 
 
 def _claim(credential: str, signed_headers: str) -> Claim:

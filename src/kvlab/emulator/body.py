@@ -84,7 +84,7 @@ class Body:
                 "InvalidArgument", "x-amz-content-sha256 must be UNSIGNED-PAYLOAD or a SHA-256 in hex."
             )
         self.length = self._length()
-        self._md5 = _content_md5(call.header("content-md5"))
+        self._md5 = _content_md5(call.header("content-md5")) if call.has("content-md5") else None
         self._checksum = self._announced()
 
     def _framing(self, who: Verified) -> ChunkedDecoder:
@@ -287,9 +287,7 @@ async def _all(working: list[Awaitable[None]]) -> None:
             raise result
 
 
-def _content_md5(text: str) -> bytes | None:
-    if not text:
-        return None
+def _content_md5(text: str) -> bytes:
     try:
         digest = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

@@ -10,6 +10,7 @@ from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.listing import key_of, max_keys, token_of
 from kvlab.emulator.log import iso
+from kvlab.emulator.retention import PERIOD, checked
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import Node, document, parse
 
@@ -19,7 +20,7 @@ _WIDE_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
 _EMC_ATTRIBUTES = (
     "x-emc-dataservice-vpool",
     "x-emc-file-system-access-enabled",
-    "x-emc-retention-period",
+    PERIOD,
     "x-emc-is-stale-allowed",
     "x-emc-server-side-encryption-enabled",
     "x-emc-metadata-search",
@@ -75,6 +76,7 @@ async def create_bucket(service: Service, call: Call) -> Reply:
     attributes: dict[str, object] = {}
     if service.dialect.emc_headers:
         attributes = {n: call.header(n) for n in _EMC_ATTRIBUTES if call.has(n)}
+        checked(call.header(PERIOD, "0"))
     try:
         service.index.create_bucket(namespace, call.bucket, call.user, attributes)
     except sqlite3.IntegrityError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import unquote_to_bytes
 
 from kvlab.emulator.call import Call, Reply
@@ -10,6 +11,7 @@ from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Entry
 from kvlab.emulator.log import iso
 from kvlab.emulator.metadata import meta_from
+from kvlab.emulator.retention import PERIOD
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import document
 
@@ -59,7 +61,10 @@ async def copy_object(service: Service, call: Call) -> Reply:
             "This copy request is illegal because it is trying to copy an object to itself without changing"
             " the object's metadata, storage class, website redirect location or encryption attributes.",
         )
-    meta = meta_from(call) if directive == "REPLACE" else source.meta
+    meta = meta_from(call, service.dialect)
+    if directive == "COPY":  # all but the retention, which is the object's own
+        kept = {name: value for name, value in source.meta.headers.items() if name != PERIOD}
+        meta = replace(source.meta, headers=kept | {n: v for n, v in meta.headers.items() if n == PERIOD})
     check_write(call, service.index.get(bucket.id, call.key))
     incoming = service.store.incoming()
     fd = service.store.open(source)

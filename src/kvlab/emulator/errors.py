@@ -36,6 +36,7 @@ _STATUS = {
     "NoSuchLifecycleConfiguration": 404,
     "NoSuchUpload": 404,
     "NotImplemented": 501,
+    "ObjectUnderRetention": 409,
     "PreconditionFailed": 412,
     "RDMATransferFailed": 500,
     "RequestTimeTooSkewed": 403,

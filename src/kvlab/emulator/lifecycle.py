@@ -14,6 +14,7 @@ from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Entry
 from kvlab.emulator.objects import require_md5
+from kvlab.emulator.retention import retained_until
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import Node, document, malformed, parse, text
 
@@ -153,7 +154,7 @@ def expire(service: Service) -> int:
         due: list[Entry] = []
         for entry in service.index.scan(bucket.id, prefix="", after=None, beyond=None):
             times = [t for t in (rule.expires(entry) for rule in rules) if t is not None]
-            if times and min(times) <= now:
+            if times and max(min(times), retained_until(bucket, entry)) <= now:
                 due.append(entry)
         for entry in due:
             service.index.delete(bucket.id, entry.key)

@@ -31,7 +31,9 @@ _NUMBER = re.compile(r"[0-9]{1,5}")
 async def create(service: Service, call: Call) -> Reply:
     """Begin an upload; its metadata is fixed here."""
     bucket = service.bucket(call)
-    upload = Upload(uuid.uuid4().hex, bucket.id, call.key, call.user, service.clock(), meta_from(call))
+    upload = Upload(
+        uuid.uuid4().hex, bucket.id, call.key, call.user, service.clock(), meta_from(call, service.dialect)
+    )
     service.index.create_upload(upload)
     nodes: list[Node] = [("Bucket", bucket.name), ("Key", call.key), ("UploadId", upload.id)]
     return Reply(body=document("InitiateMultipartUploadResult", nodes))

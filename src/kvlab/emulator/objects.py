@@ -13,6 +13,7 @@ from kvlab.emulator.errors import S3Error
 from kvlab.emulator.index import Bucket, Entry
 from kvlab.emulator.log import http_date
 from kvlab.emulator.metadata import meta_from
+from kvlab.emulator.retention import refuse_retained
 from kvlab.emulator.service import Service
 from kvlab.emulator.xml import MAX_DOCUMENT, document, malformed, parse, text
 
@@ -46,8 +47,10 @@ def entry_headers(entry: Entry, *, checksum: bool) -> dict[str, str]:
 async def put_object(service: Service, call: Call) -> Reply:
     """Store the body, or with a descriptor the client's memory, as the object; all of it or nothing."""
     bucket = service.bucket(call)
-    meta = meta_from(call)
-    check_write(call, service.index.get(bucket.id, call.key))
+    meta = meta_from(call, service.dialect)
+    before = service.index.get(bucket.id, call.key)
+    check_write(call, before)
+    refuse_retained(bucket, before, service.clock())
     if call.rdma_requested and service.dialect.rdma:
         return await onesided.put(service, call, bucket, meta)
     if call.has("Range") and service.dialect.range_put:
@@ -166,6 +169,7 @@ def _delete(
     entry = service.index.get(bucket.id, key)
     if entry:
         check_delete(entry, etag=etag, modified=modified, size=size)
+        refuse_retained(bucket, entry, service.clock())
         service.index.delete(bucket.id, key)
         service.drop(entry.file, entry.size)
 

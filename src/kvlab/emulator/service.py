@@ -19,6 +19,7 @@ from kvlab.emulator.errors import S3Error
 from kvlab.emulator.faults import FaultBook, Struck
 from kvlab.emulator.index import Bucket, Entry, Index, Meta, Upload
 from kvlab.emulator.rdma import DEFAULT_DC_KEY
+from kvlab.emulator.retention import refuse_retained
 from kvlab.emulator.store import Incoming, Store
 from kvlab.emulator.users import UserStore
 
@@ -119,6 +120,7 @@ class Service:
         entry = Entry(bucket.id, call.key, file, size, etag, self.clock(), meta)
         try:
             check_write(call, before)
+            refuse_retained(bucket, before, self.clock())
             current = self.index.bucket(bucket.namespace, bucket.name)
             if current is None or current.id != bucket.id:
                 raise S3Error("NoSuchBucket", "The specified bucket does not exist.", BucketName=bucket.name)

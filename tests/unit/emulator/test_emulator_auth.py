@@ -84,6 +84,26 @@ def test_a_clock_more_than_15_minutes_off_is_refused(emulator: Any, minutes: int
     assert send(emulator, "GET", "/", at=now + datetime.timedelta(minutes=minutes * 14 // 16))[0] == 200
 
 
+@pytest.mark.parametrize("minutes", [0, -16])
+def test_a_date_header_may_stand_in_for_x_amz_date(emulator: Any, minutes: int) -> None:
+    """botocore signs so when a request has a Date already."""
+    at = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
+    seen: list[dict[str, str]] = []
+    reply = send(emulator, "GET", "/", headers={"Date": "now"}, at=at, alter=seen.append)
+    assert "Date" in seen[0]
+    assert "X-Amz-Date" not in seen[0]
+    assert (reply[0], code(reply)[1]) == ((403, "RequestTimeTooSkewed") if minutes else (200, ""))
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Wed, 32 Dec 2026 11:22:33 GMT"])
+def test_a_request_without_a_date_that_can_be_read_is_denied(emulator: Any, date: str) -> None:
+    def replace(headers: dict[str, str]) -> None:
+        del headers["X-Amz-Date"]
+        headers["Date"] = date
+
+    assert code(send(emulator, "GET", "/", alter=replace)) == (403, "AccessDenied")
+
+
 def test_another_users_bucket_gives_access_denied_and_no_data(emulator: Any, bucket: str, s3: Any) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"secret")
     neighbour = emulator.client("neighbour", "neighbour-secret")
@@ -140,6 +160,12 @@ def _send_changed_body(emulator: Any, path: str, signed: bytes) -> tuple[int, by
     found = reply.status, reply.read(), dict(reply.getheaders())
     connection.close()
     return found
+
+
+def test_an_empty_content_md5_is_no_digest(emulator: Any, bucket: str, s3: Any) -> None:
+    reply = send(emulator, "PUT", f"/{bucket}/k", body=b"abc", headers={"Content-MD5": ""})
+    assert code(reply) == (400, "InvalidDigest")
+    assert refused(s3.get_object, Bucket=bucket, Key="k") == ("NoSuchKey", 404)
 
 
 @pytest.mark.parametrize(
