@@ -40,21 +40,42 @@ bool parseKey(const std::string &text, uint32_t &key) {
     return true;
 }
 
+std::string readAddresses(const Json &list, Config &config) {
+    if (!list.isNull() && list.type != Json::Type::kArray) return "properties.rdma_dev_addr_list is no list";
+    if (list.items.empty())
+        return "properties.rdma_dev_addr_list is empty; name the addresses of this host's RDMA interfaces";
+    std::string elsewhere;
+    for (const Json &item : list.items) {
+        Address address;
+        if (item.type != Json::Type::kString || !parseAddress(item.text, address))
+            return "properties.rdma_dev_addr_list holds " + item.text +
+                   ", which is no IP address of a NIC; a device name such as mlx5_0 needs NVIDIA's client 1.2";
+        if (address.isLocal())
+            config.addresses.push_back(address);
+        else
+            elsewhere += (elsewhere.empty() ? "" : ", ") + item.text;
+    }
+    if (config.addresses.empty())
+        return "properties.rdma_dev_addr_list names no address of this host (" + elsewhere + ")";
+    if (config.addresses.size() > kMaxAddresses) return "properties.rdma_dev_addr_list has more than 16 addresses";
+    if (!elsewhere.empty())
+        config.notes.push_back("properties.rdma_dev_addr_list: not of this host, left out: " + elsewhere);
+    return "";
+}
+
+void readPolicy(const Json &policy, Config &config) {
+    config.first_fit = policy.text == "FirstFit";
+    if (!policy.isNull() && !config.first_fit && policy.text != "RoundRobin")
+        config.notes.push_back("properties.rdma_load_balancing_policy " + policy.text +
+                               " is not simulated; taking RoundRobin");
+}
+
 std::string readProperties(const Json &properties, Config &config) {
     const Json &key = properties["rdma_dc_key"];
     if (!key.isNull() && !parseKey(key.text, config.dc_key))
         return "properties.rdma_dc_key is no 32-bit number such as \"0xffeeddcc\"";
-    const Json &list = properties["rdma_dev_addr_list"];
-    if (!list.isNull() && list.type != Json::Type::kArray) return "properties.rdma_dev_addr_list is no list";
-    if (list.items.empty())
-        return "properties.rdma_dev_addr_list is empty; name the address of this host's RDMA interface";
-    std::string tried;
-    for (const Json &item : list.items) {
-        if (item.type == Json::Type::kString && parseAddress(item.text, config.address) && config.address.isLocal())
-            return "";
-        tried += (tried.empty() ? "" : ", ") + item.text;
-    }
-    return "properties.rdma_dev_addr_list names no address of this host (" + tried + ")";
+    readPolicy(properties["rdma_load_balancing_policy"], config);
+    return readAddresses(properties["rdma_dev_addr_list"], config);
 }
 
 }  // namespace
@@ -125,7 +146,7 @@ Config loadConfig() {
         return config;
     }
     const char *tcp = environment("KVLAB_CUOBJ_TCP");
-    config.tcp = tcp != nullptr ? strcmp(tcp, "0") != 0 : !config.address.loopback;
+    for (Address &address : config.addresses) address.tcp = tcp != nullptr ? strcmp(tcp, "0") != 0 : !address.loopback;
     return config;
 }
 

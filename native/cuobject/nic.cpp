@@ -71,7 +71,7 @@ struct Nic::Reply {
     uint32_t status;
 };
 
-uint16_t Nic::listenAt(const Address &address, std::string &error) {
+uint16_t Nic::listenAt(const Address &address, uint32_t index, std::string &error) {
     static_assert(sizeof(Request) == 48 && sizeof(Reply) == 8, "PROTOCOL.md gives these sizes");
     sockaddr_storage storage;
     socklen_t length = address.socketAddress(0, storage);
@@ -83,7 +83,7 @@ uint16_t Nic::listenAt(const Address &address, std::string &error) {
         return 0;
     }
     std::lock_guard<std::mutex> lock(mutex_);
-    listener_ = fd;
+    listeners_[index].fd = fd;
     return ntohs(storage.ss_family == AF_INET ? reinterpret_cast<sockaddr_in *>(&storage)->sin_port
                                               : reinterpret_cast<sockaddr_in6 *>(&storage)->sin6_port);
 }
@@ -97,7 +97,9 @@ bool Nic::start(uint32_t dc_key, std::string &error) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
-        acceptor_ = std::thread([this, fd = listener_] { acceptLoop(fd); });
+        for (uint32_t index = 0; index < listeners_.size(); ++index)
+            if (const int fd = listeners_[index].fd; fd >= 0)
+                listeners_[index].acceptor = std::thread([this, fd, index] { acceptLoop(fd, index); });
     } catch (const std::system_error &no_thread) {
         error = std::string("no thread for the tcp transport: ") + no_thread.what();
     }
@@ -108,21 +110,24 @@ bool Nic::start(uint32_t dc_key, std::string &error) {
 void Nic::stop() {
     {
         std::unique_lock<std::mutex> lock(mutex_);
-        if (listener_ < 0) return;
         stopping_ = true;
-        shutdown(listener_, SHUT_RDWR);
+        for (const Listener &listener : listeners_)
+            if (listener.fd >= 0) shutdown(listener.fd, SHUT_RDWR);
         for (int fd : connections_) shutdown(fd, SHUT_RDWR);
         changed_.wait(lock, [this] { return connections_.empty(); });
     }
-    if (acceptor_.joinable()) acceptor_.join();
-    std::lock_guard<std::mutex> lock(mutex_);
-    close(listener_);
-    listener_ = -1;
+    for (Listener &listener : listeners_) {
+        if (listener.acceptor.joinable()) listener.acceptor.join();
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (listener.fd >= 0) close(listener.fd);
+        listener.fd = -1;
+    }
 }
 
 void Nic::afterForkInChild() {
     // The threads are the parent's. Only the descriptors were copied, and a copy would keep a peer waiting.
-    if (listener_ >= 0) close(listener_);
+    for (const Listener &listener : listeners_)
+        if (listener.fd >= 0) close(listener.fd);
     for (int fd : connections_) close(fd);
     const Table &table = table_;
     new (this) Nic(table);
@@ -137,7 +142,7 @@ void Nic::drop(uint32_t rkey) {
     });
 }
 
-void Nic::acceptLoop(int listener) {
+void Nic::acceptLoop(int listener, uint32_t index) {
     for (;;) {
         const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
@@ -161,7 +166,7 @@ void Nic::acceptLoop(int listener) {
             continue;
         }
         try {
-            std::thread([this, fd] { serve(fd); }).detach();
+            std::thread([this, fd, index] { serve(fd, index); }).detach();
             connections_.insert(fd);  // before serve can end: it needs the lock for that
         } catch (const std::system_error &error) {
             log(Level::kError, "no thread for a transfer: %s", error.what());
@@ -170,14 +175,14 @@ void Nic::acceptLoop(int listener) {
     }
 }
 
-void Nic::serve(int fd) {
+void Nic::serve(int fd, uint32_t index) {
     const timeval timeout{kTimeoutSeconds, 0};
     const int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     Request request{};
-    while (receiveAll(fd, &request, sizeof(request)) && transfer(fd, request)) {
+    while (receiveAll(fd, &request, sizeof(request)) && transfer(fd, index, request)) {
     }
     std::lock_guard<std::mutex> lock(mutex_);
     connections_.erase(fd);
@@ -185,8 +190,8 @@ void Nic::serve(int fd) {
     changed_.notify_all();
 }
 
-bool Nic::transfer(int fd, const Request &request) {
-    const uint32_t status = grant(fd, request);
+bool Nic::transfer(int fd, uint32_t index, const Request &request) {
+    const uint32_t status = grant(fd, index, request);
     Reply reply{{kMagic[0], kMagic[1], kMagic[2], kMagic[3]}, status};
     bool ok = send(fd, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply) && status == kOk;
     if (ok && request.operation == kRead) {
@@ -207,7 +212,7 @@ bool Nic::transfer(int fd, const Request &request) {
     return ok;
 }
 
-uint32_t Nic::grant(int fd, const Request &request) {
+uint32_t Nic::grant(int fd, uint32_t index, const Request &request) {
     if (memcmp(request.magic, kMagic, sizeof(kMagic)) != 0) return kBadRequest;
     if (request.operation != kRead && request.operation != kWrite) return kBadRequest;
     if (request.length == 0 || request.length > request.size) return kBadRequest;
@@ -215,7 +220,9 @@ uint32_t Nic::grant(int fd, const Request &request) {
     if (request.dc_key != dc_key_) return kBadDcKey;
     if (request.dctn != static_cast<uint32_t>(getpid())) return kWrongProcess;
     uint64_t addr = 0, size = 0;
-    if (!table_.lookUp(request.rkey, addr, size)) return kBadRkey;
+    uint32_t address = 0;
+    // As on a host with several NICs, a key is one NIC's own.
+    if (!table_.lookUp(request.rkey, addr, size, address) || address != index) return kBadRkey;
     if (request.addr < addr || request.size > size || request.addr - addr > size - request.size) return kOutOfBounds;
     active_[fd] = request.rkey;
     return kOk;

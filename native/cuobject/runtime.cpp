@@ -26,15 +26,6 @@ struct Operation {
     void *ctx;
 };
 
-std::string describe(const Config &config, uint16_t port, const Range &range, uint32_t rkey) {
-    char gid[33];
-    for (int i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config.address.gid[i]);
-    char text[kDescriptorChars + 1];
-    snprintf(text, sizeof(text), "%016" PRIx64 ":%08" PRIx32 ":%08" PRIx32 ":%04x:%06x:1:%s", range.addr,
-             static_cast<uint32_t>(range.size), rkey, port, static_cast<unsigned>(getpid()) & 0xffffff, gid);
-    return text;
-}
-
 // A NIC pins what it registers, so memory that is not there cannot be registered.
 bool isMapped(const Range &range) {
     const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -71,7 +62,7 @@ Runtime::Runtime() {
             self->nic_.afterForkInChild();
             self->table_.forget();
             self->clients_.clear();
-            self->port_ = 0;
+            self->ports_.clear();
             new (&self->mutex_) std::mutex;
         });
 }
@@ -85,34 +76,57 @@ void Runtime::shutDown() {
 bool Runtime::openLocal() {
     if (table_.isOpen()) return true;
     config_ = loadConfig();
-    port_ = 0;
     openLog(config_.log_directory, config_.log_level);
+    for (const std::string &note : config_.notes) log(Level::kWarn, "%s: %s", config_.path.c_str(), note.c_str());
     std::string error = config_.problem;
-    if (error.empty() && config_.tcp) port_ = nic_.listenAt(config_.address, error);
-    if (error.empty()) {
-        // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise.
-        // Where there is no Yama the call fails and is not needed.
-        prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-        TableHeader header{};
-        memcpy(header.magic, kTableMagic, sizeof(header.magic));
-        header.slots = kTableSlots;
-        header.pid = static_cast<uint32_t>(getpid());
-        header.dc_key = config_.dc_key;
-        header.port = port_;
-        memcpy(header.gid, config_.address.gid, sizeof(header.gid));
-        if (table_.open(header, error) && port_ != 0 && !nic_.start(config_.dc_key, error)) {
-            table_.remove();
-            table_.forget();
-        }
-    }
-    if (!error.empty()) {
+    if (!error.empty() || !openTable(error)) {
         nic_.stop();
         log(Level::kError, "not connected: %s", error.c_str());
         return false;
     }
-    log(Level::kInfo, "connected at %s, tcp port %u, configuration %s", config_.address.text.c_str(), port_,
-        config_.path.c_str());
+    std::string places;
+    for (size_t i = 0; i < ports_.size(); ++i)
+        places += (i == 0 ? "" : ", ") + config_.addresses[i].text + " (tcp port " + std::to_string(ports_[i]) + ")";
+    log(Level::kInfo, "connected at %s, configuration %s", places.c_str(), config_.path.c_str());
     return true;
+}
+
+bool Runtime::openTable(std::string &error) {
+    TableHeader header{};
+    memcpy(header.magic, kTableMagic, sizeof(header.magic));
+    header.slots = kTableSlots;
+    header.pid = static_cast<uint32_t>(getpid());
+    header.dc_key = config_.dc_key;
+    ports_.clear();
+    for (const Address &address : config_.addresses) {
+        const uint32_t index = static_cast<uint32_t>(ports_.size());
+        ports_.push_back(address.tcp ? nic_.listenAt(address, index, error) : 0);
+        if (!error.empty()) return false;
+        memcpy(header.gids[index], address.gid, sizeof(header.gids[index]));
+    }
+    header.port = ports_[0];
+    // Yama's ptrace_scope 1 lets only a parent read a process's memory unless the process says otherwise.
+    // Where there is no Yama the call fails and is not needed.
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (!table_.open(header, error)) return false;
+    if (nic_.start(config_.dc_key, error)) return true;
+    table_.remove();
+    table_.forget();
+    return false;
+}
+
+uint32_t Runtime::nextAddress() {
+    return config_.first_fit ? 0 : registered_++ % static_cast<uint32_t>(config_.addresses.size());
+}
+
+std::string Runtime::describe(const Range &range, const Registration &registration) const {
+    char gid[33];
+    for (int i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config_.addresses[registration.address].gid[i]);
+    char text[kDescriptorChars + 1];
+    snprintf(text, sizeof(text), "%016" PRIx64 ":%08" PRIx32 ":%08" PRIx32 ":%04x:%06x:1:%s", range.addr,
+             static_cast<uint32_t>(range.size), registration.rkey, ports_[registration.address],
+             static_cast<unsigned>(getpid()) & 0xffffff, gid);
+    return text;
 }
 
 void Runtime::connect(const void *key, const CUObjIOOps &ops, int proto) {
@@ -173,9 +187,10 @@ bool Runtime::registerMemory(const void *key, Range range) {
     const auto client = find(key);
     if (!client || !client->connected) return refuse("the client is not connected");
     if (client->registrations.count(range.addr) != 0) return refuse("already registered");
-    const auto rkey = table_.publish(range.addr, range.size);
+    const uint32_t address = nextAddress();
+    const auto rkey = table_.publish(range.addr, range.size, address);
     if (!rkey) return refuse("the table is full");
-    client->registrations[range.addr] = {range, *rkey};
+    client->registrations[range.addr] = {range, *rkey, address};
     log(Level::kDebug, "registered %" PRIu64 " bytes at %#" PRIx64 ", rkey %08x", range.size, range.addr, *rkey);
     return true;
 }
@@ -222,7 +237,7 @@ ssize_t Runtime::operate(const void *key, bool is_get, void *ctx, void *ptr, siz
         if (std::any_of(client->busy.begin(), client->busy.end(), [&](const Range &r) { return r.overlaps(range); }))
             return refuse(EBUSY, "another operation uses the buffer");
         client->busy.push_back(range);
-        text = describe(config_, port_, range, found->second.rkey);
+        text = describe(range, found->second);
     }
     log(Level::kTrace, "%s %s", verb, text.c_str());
     const Operation operation{ctx};

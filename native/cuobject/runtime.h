@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "config.h"
@@ -27,6 +28,7 @@ struct Range {
 struct Registration {
     Range range;
     uint32_t rkey;
+    uint32_t address;  // index of the address that its descriptors name
 };
 
 struct Client {
@@ -56,6 +58,10 @@ private:
     Runtime();
     std::shared_ptr<Client> find(const void *key);
     bool openLocal();
+    bool openTable(std::string &error);
+    // The address of the next registration: in turn, or always the first.
+    uint32_t nextAddress();
+    std::string describe(const Range &range, const Registration &registration) const;
     // Waits until nobody is inside a transfer under a key that was withdrawn.
     void settle(uint32_t rkey);
 
@@ -63,7 +69,8 @@ private:
     std::mutex mutex_;
     std::map<const void *, std::shared_ptr<Client>> clients_;
     Config config_;
-    uint16_t port_ = 0;
+    std::vector<uint16_t> ports_;  // of the tcp transport at each address, 0 where it is off
+    uint32_t registered_ = 0;      // how often an address was chosen
     Table table_;
     Nic nic_{table_};
 };

@@ -99,7 +99,7 @@ void Table::remove() {
     if (isOpen()) unlink(path_.c_str());
 }
 
-std::optional<uint32_t> Table::publish(uint64_t addr, uint64_t size) {
+std::optional<uint32_t> Table::publish(uint64_t addr, uint64_t size, uint32_t address) {
     uint32_t index;
     if (unused_ < kTableSlots) {
         index = unused_++;
@@ -114,16 +114,18 @@ std::optional<uint32_t> Table::publish(uint64_t addr, uint64_t size) {
     slot.generation = slot.generation % 0xffff + 1;  // never 0, so no key is 0
     slot.addr = addr;
     slot.size = size;
+    slot.address = address;
     const uint32_t rkey = slot.generation << 16 | index;
     __atomic_store_n(&slot.rkey, rkey, __ATOMIC_RELEASE);
     return rkey;
 }
 
-bool Table::lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size) const {
+bool Table::lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size, uint32_t &address) const {
     const TableSlot &slot = slots_[rkey % kTableSlots];
     if (rkey == 0 || __atomic_load_n(&slot.rkey, __ATOMIC_ACQUIRE) != rkey) return false;
     addr = slot.addr;
     size = slot.size;
+    address = slot.address;
     return true;
 }
 

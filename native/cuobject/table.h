@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "config.h"
+
 namespace kvlab {
 
 constexpr char kTableMagic[8] = {'K', 'V', 'L', 'A', 'B', 'C', 'U', '1'};
@@ -17,8 +19,8 @@ struct TableHeader {
     uint32_t slots;
     uint32_t pid;
     uint32_t dc_key;
-    uint32_t port;  // of the tcp transport, 0 when it is off
-    uint8_t gid[16];
+    uint32_t port;  // of the tcp transport at the first address, 0 when it is off
+    uint8_t gids[kMaxAddresses][16];
 };
 
 struct TableSlot {
@@ -26,11 +28,12 @@ struct TableSlot {
     uint64_t size;
     uint32_t rkey;  // 0 while the slot is free; written last, cleared first
     uint32_t generation;
-    uint64_t unused;
+    uint32_t address;  // index of the GID that the registration is for
+    uint32_t unused;
 };
 
 constexpr size_t kHeaderBytes = 4096;
-static_assert(sizeof(TableHeader) == 40 && sizeof(TableSlot) == 32, "PROTOCOL.md gives these sizes");
+static_assert(sizeof(TableHeader) == 280 && sizeof(TableSlot) == 32, "PROTOCOL.md gives these sizes");
 
 class Table {
 public:
@@ -42,9 +45,9 @@ public:
     // Removes the file. The mapping stays, for calls that come after the end of main.
     void remove();
 
-    std::optional<uint32_t> publish(uint64_t addr, uint64_t size);
-    // The range that a live key allows.
-    bool lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size) const;
+    std::optional<uint32_t> publish(uint64_t addr, uint64_t size, uint32_t address);
+    // The range that a live key allows, and the index of its address.
+    bool lookUp(uint32_t rkey, uint64_t &addr, uint64_t &size, uint32_t &address) const;
     // The key is dead for every access that starts after this.
     void withdraw(uint32_t rkey);
     // Waits until no endpoint is inside a transfer under that key. False when one stayed inside for `seconds`.

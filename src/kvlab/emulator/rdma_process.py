@@ -20,8 +20,9 @@ from kvlab.emulator.rdma_descriptor import Descriptor, RdmaError
 from kvlab.emulator.rdma_files import CHUNK, reserve, scratch, write_all
 
 _DIRECTORY = Path("/dev/shm")
-_HEADER = struct.Struct("=8sIIII16s")
-_SLOT = struct.Struct("=QQII")
+_HEADER = struct.Struct("=8sIIII256s")
+_SLOT = struct.Struct("=QQIII")
+_GID_BYTES = 16
 _MAGIC = b"KVLABCU1"
 _HEADER_BYTES, _SLOT_BYTES = 4096, 32
 _FLOCK = struct.Struct("@hhqqi4x")
@@ -135,14 +136,20 @@ def _granted(d: Descriptor, dc_key: int) -> Iterator[None]:
         ) from None
     try:
         _check_owner(d, table)
-        _check_header(d, table, dc_key)
+        gids = _check_header(d, table, dc_key)
         index = d.rkey & 0xFFFF
         where = _HEADER_BYTES + index * _SLOT_BYTES
         held = _try_read_lock(table, where)
-        addr, size, rkey, _ = _SLOT.unpack(os.pread(table, _SLOT.size, where))
+        addr, size, rkey, _, address = _SLOT.unpack(os.pread(table, _SLOT.size, where))
         if not held or rkey != d.rkey or rkey == 0:
             raise RdmaError(
                 f"Remote access error: rkey {d.rkey:08x} names no registration of process {d.dctn}."
+            )
+        # With several NICs a key is one NIC's own.
+        if not gids.startswith(d.gid, address * _GID_BYTES):
+            raise RdmaError(
+                f"Registration {d.rkey:08x} of process {d.dctn} is not at the address {d.address} of the"
+                " descriptor."
             )
         if d.addr < addr or d.addr + d.size > addr + size:
             raise RdmaError(
@@ -167,19 +174,21 @@ def _check_owner(d: Descriptor, table: int) -> None:
         raise RdmaError(f"The registration table of process {d.dctn} was not made by that process's user.")
 
 
-def _check_header(d: Descriptor, table: int, dc_key: int) -> None:
+def _check_header(d: Descriptor, table: int, dc_key: int) -> bytes:
+    """The GIDs of the process, 16 bytes each, of which a registration has one."""
     header = os.pread(table, _HEADER.size, 0)
     if len(header) < _HEADER.size or not header.startswith(_MAGIC):
         raise RdmaError(
             f"The registration table of process {d.dctn} has another format; rebuild libcuobjclient.so.1."
         )
-    _, _, pid, key, _, gid = _HEADER.unpack(header)
-    if pid != d.dctn or gid != d.gid:
-        raise RdmaError(f"Process {d.dctn} is not at the address {d.address} of the descriptor.")
+    _, _, pid, key, _, gids = _HEADER.unpack(header)
+    if pid != d.dctn:
+        raise RdmaError(f"The registration table of process {d.dctn} is that of process {pid}.")
     if key != dc_key:
         raise RdmaError(
             f"The DC key of process {d.dctn} is not this endpoint's; set the same rdma_dc_key on both sides."
         )
+    return bytes(gids)
 
 
 def _try_read_lock(fd: int, byte: int) -> bool:

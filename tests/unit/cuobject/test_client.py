@@ -36,8 +36,12 @@ def test_a_local_address_in_the_list_connects(build: Build, config: Path) -> Non
     [
         ([], "rdma_dev_addr_list is empty"),
         (["203.0.113.7"], "names no address of this host (203.0.113.7)"),
-        (["0.0.0.0"], "names no address of this host"),
-        (["mlx5_0", 3], "names no address of this host (mlx5_0, 3)"),
+        (["203.0.113.7", "2001:db8::7"], "names no address of this host (203.0.113.7, 2001:db8::7)"),
+        (["0.0.0.0"], "holds 0.0.0.0, which is no IP address of a NIC"),
+        (["mlx5_0"], "holds mlx5_0, which is no IP address of a NIC; a device name such as mlx5_0 needs"),
+        (["127.0.0.1", "mlx5_0"], "holds mlx5_0"),
+        (["127.0.0.1", 3], "holds 3"),
+        ([f"127.0.0.{n}" for n in range(1, 18)], "has more than 16 addresses"),
         ("127.0.0.1", "rdma_dev_addr_list is no list"),
     ],
 )
@@ -49,12 +53,54 @@ def test_without_a_local_address_it_is_not_connected(
     assert reason in errors
 
 
-def test_the_first_local_address_of_the_list_is_taken(build: Build, tmp_path: Path) -> None:
-    path = write_config(tmp_path / "c.json", rdma_dev_addr_list=["203.0.113.7", "127.0.0.2", "127.0.0.1"])
+def used(driver: Client, count: int) -> list[str]:
+    """The addresses in the descriptors of as many registrations, one after another."""
+    texts = [driver.ask("put", 0, driver.memory(64), 64)[1] for _ in range(count)]
+    return [str(rdma.parse(text).address) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("policy", "addresses"),
+    [
+        (None, ["127.0.0.2", "127.0.0.3", "127.0.0.1", "127.0.0.2", "127.0.0.3"]),
+        ("RoundRobin", ["127.0.0.2", "127.0.0.3", "127.0.0.1", "127.0.0.2", "127.0.0.3"]),
+        ("FirstFit", ["127.0.0.2"] * 5),
+    ],
+)
+def test_registrations_take_the_local_addresses_in_turn_unless_told_otherwise(
+    build: Build, tmp_path: Path, policy: str | None, addresses: list[str]
+) -> None:
+    listed = ["203.0.113.7", "127.0.0.2", "127.0.0.3", "127.0.0.1"]
+    more = {} if policy is None else {"rdma_load_balancing_policy": policy}
+    with Client(build, write_config(tmp_path / "c.json", rdma_dev_addr_list=listed, **more)) as driver:
+        assert driver.ask("new") == ["0", "1"]
+        assert used(driver, 5) == addresses
+
+
+def test_a_registration_keeps_its_address(build: Build, tmp_path: Path) -> None:
+    path = write_config(tmp_path / "c.json", rdma_dev_addr_list=["127.0.0.1", "127.0.0.2"])
+    with Client(build, path) as driver:
+        driver.ask("new")
+        first, second = driver.memory(64), driver.memory(64)
+        for _ in range(3):
+            for address, where in ((first, "127.0.0.1"), (second, "127.0.0.2")):
+                assert str(rdma.parse(driver.ask("get", 0, address, 64)[1]).address) == where
+
+
+def test_addresses_of_other_hosts_and_other_policies_are_named_in_the_log(
+    build: Build, tmp_path: Path
+) -> None:
+    path = write_config(
+        tmp_path / "c.json",
+        rdma_dev_addr_list=["203.0.113.7", "127.0.0.1", "203.0.113.8"],
+        rdma_load_balancing_policy="MaxMinFit",
+        logging={"level": "WARN"},
+    )
     with Client(build, path) as driver:
         assert driver.ask("new") == ["0", "1"]
-        _, text = driver.ask("put", 0, driver.memory(64), 64)
-    assert str(rdma.parse(text).address) == "127.0.0.2"
+        said = driver.finish()
+    assert "rdma_dev_addr_list: not of this host, left out: 203.0.113.7, 203.0.113.8" in said
+    assert "rdma_load_balancing_policy MaxMinFit is not simulated; taking RoundRobin" in said
 
 
 def test_a_file_that_cannot_be_read_is_named(build: Build, tmp_path: Path) -> None:

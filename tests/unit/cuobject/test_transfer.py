@@ -10,9 +10,8 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -108,7 +107,7 @@ def test_a_wrong_rkey_touches_nothing(client: Client, tmp_path: Path) -> None:
     address = client.memory(4096, POISON)
     good = descriptor(client, "get", address, 4096)
     for rkey in (good.rkey ^ 0x10000, good.rkey + 1, good.rkey & 0xFFFF, 0):
-        assert "names no registration" in refused(replace(good, rkey=rkey), tmp_path)
+        assert "names no registration" in refused(good._replace(rkey=rkey), tmp_path)
     assert client.dump(address, 4096, tmp_path / "found") == bytes([POISON]) * 4096
 
 
@@ -143,11 +142,11 @@ def test_one_byte_out_of_bounds_touches_nothing(client: Client, tmp_path: Path) 
     assert client.number("register", 0, address + 4096, 4096) == 0
     good = descriptor(client, "get", address + 4096, 4096)
     for bad in (
-        replace(good, addr=good.addr - 1),
-        replace(good, addr=good.addr + 1),
-        replace(good, size=4097),
-        replace(good, addr=good.addr + 4096, size=1),
-        replace(good, addr=(1 << 64) - 4096),
+        good._replace(addr=good.addr - 1),
+        good._replace(addr=good.addr + 1),
+        good._replace(size=4097),
+        good._replace(addr=good.addr + 4096, size=1),
+        good._replace(addr=(1 << 64) - 4096),
     ):
         assert "not lie within" in refused(bad, tmp_path)
     assert client.dump(address, 3 * 4096, tmp_path / "found") == bytes([POISON]) * 3 * 4096
@@ -214,8 +213,38 @@ def test_the_address_decides_the_transport(client: Client, monkeypatch: pytest.M
     monkeypatch.delenv("KVLAB_RDMA_TRANSPORT", raising=False)
     here = descriptor(client, "get", client.memory(64), 64)
     assert here.client == f"pid {client.pid} via process at 127.0.0.1"
-    away = replace(here, gid=bytes(10) + b"\xff\xff" + bytes((203, 0, 113, 7)))
+    away = here._replace(gid=bytes(10) + b"\xff\xff" + bytes((203, 0, 113, 7)))
     assert away.client == f"pid {client.pid} via tcp at 203.0.113.7:{here.lid}"
+
+
+@pytest.fixture
+def rails(build: Build, tmp_path: Path) -> Iterator[Client]:
+    """A connected client with two addresses, whose tcp transport is on."""
+    path = write_config(tmp_path / "rails.json", rdma_dev_addr_list=["127.0.0.1", "127.0.0.2"])
+    with Client(build, path, KVLAB_CUOBJ_TCP="1") as driver:
+        assert driver.ask("new") == ["0", "1"]
+        yield driver
+
+
+@pytest.mark.usefixtures("transport")
+def test_bytes_move_over_each_of_a_clients_addresses(rails: Client, tmp_path: Path) -> None:
+    found = [descriptor(rails, "put", rails.memory(4096, value), 4096) for value in (1, 2, 3)]
+    assert [str(d.address) for d in found] == ["127.0.0.1", "127.0.0.2", "127.0.0.1"]
+    assert (found[0].lid == found[2].lid, found[0].lid == found[1].lid) == (True, False)
+    for value, d in enumerate(found, 1):
+        fd = new_file(tmp_path / "object")
+        assert rdma.pull(d, fd, 4096) == 4096
+        assert os.pread(fd, 4096, 0) == bytes([value]) * 4096
+        assert rdma.push(d, new_file(tmp_path / "other", b"x" * 4096), 0, 4096) == 4096
+        assert rails.dump(d.addr, 4096, tmp_path / "found") == b"x" * 4096
+
+
+def test_a_key_is_good_at_its_own_address_only(rails: Client, tmp_path: Path, transport: str) -> None:
+    first, second = (descriptor(rails, "get", rails.memory(4096, POISON), 4096) for _ in range(2))
+    other = first._replace(gid=second.gid, lid=second.lid)
+    expected = "is not at the address" if transport == "process" else "names no registration"
+    assert expected in refused(other, tmp_path)
+    assert rails.dump(first.addr, 4096, tmp_path / "found") == bytes([POISON]) * 4096
 
 
 # What the process transport alone has
@@ -226,7 +255,7 @@ def test_a_descriptor_of_another_address_is_refused(
 ) -> None:
     monkeypatch.setenv("KVLAB_RDMA_TRANSPORT", "process")
     found = descriptor(client, "get", client.memory(64), 64)
-    assert "is not at the address" in refused(replace(found, gid=bytes(15) + b"\1"), tmp_path)
+    assert "is not at the address" in refused(found._replace(gid=bytes(15) + b"\1"), tmp_path)
 
 
 def test_a_table_of_another_format_is_refused(tmp_path: Path, client: Client) -> None:
@@ -315,7 +344,7 @@ def test_the_key_of_another_process_is_refused(
 ) -> None:
     monkeypatch.setenv("KVLAB_RDMA_TRANSPORT", "tcp")
     found = descriptor(client, "get", client.memory(64), 64)
-    assert "another process listens there" in refused(replace(found, dctn=found.dctn + 1), tmp_path)
+    assert "another process listens there" in refused(found._replace(dctn=found.dctn + 1), tmp_path)
 
 
 def test_withdrawing_breaks_off_a_tcp_transfer(client: Client) -> None:
