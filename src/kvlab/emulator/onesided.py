@@ -105,7 +105,7 @@ async def get(service: Service, call: Call, headers: dict[str, str], status: int
             )
         wanted = 0 if "rdma-unmoved" in call.struck else length // 2 if _halved(call) else length
         if wanted:
-            at_once = _is_brief(service, found, wanted)
+            at_once = is_brief(service, found, wanted)
             call.rdma_out = await move(
                 service, call, rdma.push, found, body.fd, body.offset, wanted, at_once=at_once
             )
@@ -115,7 +115,7 @@ async def get(service: Service, call: Call, headers: dict[str, str], status: int
     return Reply(status, headers | {REPLY: str(status), MOVED: str(length)})
 
 
-def _is_brief(service: Service, found: rdma.Descriptor, length: int) -> bool:
+def is_brief(service: Service, found: rdma.Descriptor, length: int) -> bool:
     """Whether a push should not go to a thread: the hop takes as long as the move, and nobody waits for the loop."""
     return length <= _BRIEF and service.in_progress == 1 and rdma.transport_for(found) == "process"
 

@@ -335,6 +335,15 @@ def test_the_faults_of_reading_and_writing_strike_one_sided_transfers_too(rdma: 
     assert rdma.memory.data == rdma.stored[: SIZE // 2] + POISON[SIZE // 2 :]
 
 
+def test_bandwidth_holds_one_sided_transfers_back_too(rdma: OneSided) -> None:
+    rdma.drill.arm("bandwidth", bytes_per_second=2 * SIZE)
+    rdma.put()
+    assert rdma.drill.last["duration_ms"] >= 500
+    rdma.get()
+    assert rdma.drill.last["duration_ms"] >= 500
+    assert rdma.memory.data == rdma.stored
+
+
 def test_rdma_faults_leave_ordinary_transfers_alone(drill: Drill) -> None:
     for kind in ("rdma-declined", "rdma-ignored", "rdma-unmoved"):
         drill.arm(kind)

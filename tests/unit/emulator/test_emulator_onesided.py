@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 from emulator_helpers import refused
-from emulator_rdma_client import Registered, one_sided
+from emulator_rdma_client import Memory, Registered, one_sided
+
+from kvlab.emulator import onesided, rdma
 
 SIZES = [1, 4095, 4096, 1 << 20, (1 << 20) + 1, 4 << 20]
 
@@ -203,3 +205,18 @@ def test_aws_ignores_the_descriptor_as_a_store_without_rdma_does(aws: Any) -> No
         reply = one_sided(client, "put_object", memory.descriptor(), Bucket="plain", Key="k", Body=b"")
     assert "x-amz-rdma-reply" not in headers(reply)
     assert client.head_object(Bucket="plain", Key="k")["ContentLength"] == 0
+
+
+def test_a_short_push_needs_no_thread_while_nobody_else_is_served(
+    make_service: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = make_service()
+    found = rdma.parse(Memory(4096).descriptor())
+
+    def at_once(length: int, in_progress: int) -> bool:
+        service.in_progress = in_progress
+        return onesided.is_brief(service, found, length)
+
+    assert (at_once(1 << 20, 1), at_once((1 << 20) + 1, 1), at_once(1, 2)) == (True, False, False)
+    monkeypatch.setenv("KVLAB_RDMA_TRANSPORT", "tcp")
+    assert not at_once(1, 1)
