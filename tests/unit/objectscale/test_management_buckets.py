@@ -143,6 +143,11 @@ def test_a_setting_that_differs_is_changed_by_its_call_and_shown(option: str) ->
     assert {name for name in plan.after if plan.before[name] != plan.after[name]} == {option}
 
 
+def test_periods_are_read_back_as_they_were_written() -> None:
+    info = INFO | {"default_retention": "60", "auto_commit_period": 30}
+    assert not buckets.plan(wanted(retention=60, autocommit_period=30), info).changed
+
+
 def test_two_settings_of_one_call_make_one_call() -> None:
     plan = buckets.plan(wanted(quota_gb=10, quota_notify_gb=9), INFO)
     assert calls(plan) == [("PUT", "/quota", {"blockSize": 10, "notificationSize": 9} | NAMESPACE)]

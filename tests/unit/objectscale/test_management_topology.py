@@ -82,6 +82,13 @@ def test_an_unknown_group_is_told_with_those_that_are_there(array: Array) -> Non
     )
 
 
+def test_the_local_data_center_has_a_name(array: Array) -> None:
+    array.tell("GET /object/vdcs/vdc/local", {"vdcName": "vdc1"}, {})
+    with array.management() as api:
+        assert topology.vdc_name(api) == "vdc1"
+        assert topology.vdc_name(api) == ""
+
+
 def test_the_licence_is_unknown_where_the_release_has_no_such_call(array: Array) -> None:
     feature = {"model": "x", "licensed_ind": True, "expired_ind": False}
     array.tell("GET /license", {"license_feature": [feature], "license_text": "long"}, error(404, 2000))

@@ -45,6 +45,14 @@ def test_tags_are_written_under_another_name_than_they_are_read() -> None:
     assert changed.calls[0].query == {"namespace": "kvlab"}
 
 
+def test_a_lock_is_set_and_taken_off() -> None:
+    found = {"name": "kvlab", "namespace": "kvlab", "locked": False}
+    plan = users.plan(ObjectUser("kvlab", "kvlab", locked=True), found)
+    assert calls(plan) == [("PUT", "/lock", {"user": "kvlab", "namespace": "kvlab", "isLocked": True})]
+    assert plan.before == {"state": "present", "locked": False}
+    assert plan.after == {"state": "present", "locked": True}
+
+
 def test_what_is_not_asked_for_stays() -> None:
     assert not users.plan(
         ObjectUser("kvlab", "kvlab"), {"locked": True, "tag": [{"name": "a", "value": "b"}]}
@@ -55,6 +63,13 @@ def test_a_user_of_that_name_in_another_namespace_is_refused(array: Array) -> No
     array.tell(INFO, {"name": "kvlab", "namespace": "other"})
     with array.management() as api, pytest.raises(KvlabError, match="is taken by a user of namespace other"):
         users.find(api, ObjectUser("kvlab", "kvlab"))
+
+
+@pytest.mark.parametrize("found", [{"namespace": "kvlab"}, {"name": "kvlab"}])
+def test_a_user_of_the_wanted_namespace_is_found(array: Array, found: dict[str, str]) -> None:
+    array.tell(INFO, found)
+    with array.management() as api:
+        assert users.find(api, ObjectUser("kvlab", "kvlab")) == found
 
 
 def test_removal_names_user_and_namespace() -> None:
