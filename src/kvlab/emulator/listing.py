@@ -75,11 +75,10 @@ async def list_objects(service: Service, call: Call) -> Reply:
     limit, found = _asked(service, bucket, query, marker)
     encode = encoder(query)
     nodes: list[Node] = [
-        ("Name", bucket.name),
-        ("Prefix", query.get("prefix", "")),  # botocore decodes it in version 2 only
+        *_head(
+            bucket, query.get("prefix", ""), limit, found
+        ),  # botocore decodes the prefix in version 2 only
         ("Marker", encode(marker)),
-        ("MaxKeys", limit),
-        ("IsTruncated", "true" if found.truncated else "false"),
     ]
     if found.truncated and query.get("delimiter"):
         nodes.append(("NextMarker", encode(found.last)))
@@ -95,11 +94,8 @@ async def list_objects_v2(service: Service, call: Call) -> Reply:
     limit, found = _asked(service, bucket, query, after if token is None else key_of(token))
     encode = encoder(query)
     nodes: list[Node] = [
-        ("Name", bucket.name),
-        ("Prefix", encode(query.get("prefix", ""))),
-        ("MaxKeys", limit),
+        *_head(bucket, encode(query.get("prefix", "")), limit, found),
         ("KeyCount", len(found.entries) + len(found.prefixes)),
-        ("IsTruncated", "true" if found.truncated else "false"),
     ]
     if token is not None:
         nodes.append(("ContinuationToken", token))
@@ -119,12 +115,9 @@ async def list_versions(service: Service, call: Call) -> Reply:
     limit, found = _asked(service, bucket, query, marker)
     encode = encoder(query)
     nodes: list[Node] = [
-        ("Name", bucket.name),
-        ("Prefix", encode(query.get("prefix", ""))),
+        *_head(bucket, encode(query.get("prefix", "")), limit, found),
         ("KeyMarker", encode(marker)),
         ("VersionIdMarker", query.get("version-id-marker", "")),
-        ("MaxKeys", limit),
-        ("IsTruncated", "true" if found.truncated else "false"),
     ]
     if found.truncated:
         nodes += [("NextKeyMarker", encode(found.last)), ("NextVersionIdMarker", "null")]
@@ -144,6 +137,15 @@ def _asked(service: Service, bucket: Bucket, query: dict[str, str], after: str) 
         service.index, bucket.id, prefix=prefix, delimiter=delimiter, after=after or None, limit=limit
     )
     return limit, found
+
+
+def _head(bucket: Bucket, prefix: str, limit: int, found: Page) -> list[Node]:
+    return [
+        ("Name", bucket.name),
+        ("Prefix", prefix),
+        ("MaxKeys", limit),
+        ("IsTruncated", "true" if found.truncated else "false"),
+    ]
 
 
 def _tail(found: Page, bucket: Bucket, query: dict[str, str], *, owner: bool) -> list[Node]:

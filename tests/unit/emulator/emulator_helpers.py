@@ -147,6 +147,19 @@ def refused(call: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[str, i
     return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
 
 
+def with_header(client: Any, operation: str, name: str, value: str, **arguments: Any) -> Any:
+    """Call a client's operation with one more header, which is signed."""
+
+    def add(request: Any, **_: Any) -> None:
+        request.headers[name] = value
+
+    client.meta.events.register("before-sign.s3", add, unique_id=name)
+    try:
+        return getattr(client, operation)(**arguments)
+    finally:
+        client.meta.events.unregister("before-sign.s3", unique_id=name)
+
+
 def with_md5(client: Any) -> None:
     """Make the client send Content-MD5, as one must towards ECS."""
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from emulator_helpers import with_header
+
 GID = bytes(10) + b"\xff\xff" + bytes([127, 0, 0, 1])
 DC_KEY = 0xFFEEDDCC
 _HEADER = struct.Struct("<8sIIII16s")
@@ -86,12 +88,4 @@ def one_sided(
     client: Any, operation: str, token: str, *, header: str = "x-rdma-info", **arguments: Any
 ) -> Any:
     """Call a client's operation with a descriptor in a signed header, as NIXL's Dell engine does."""
-
-    def add(request: Any, **_: Any) -> None:
-        request.headers[header] = token
-
-    client.meta.events.register("before-sign.s3", add, unique_id="one-sided")
-    try:
-        return getattr(client, operation)(**arguments)
-    finally:
-        client.meta.events.unregister("before-sign.s3", unique_id="one-sided")
+    return with_header(client, operation, header, token, **arguments)

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from emulator_helpers import refused, with_md5
+from emulator_helpers import refused, with_header, with_md5
 from emulator_rdma_client import Registered, one_sided
 
 from kvlab.emulator.index import Bucket, Entry, Meta
@@ -16,19 +16,6 @@ from kvlab.emulator.lifecycle import expire
 from kvlab.emulator.retention import PERIOD, retained_until
 
 UNDER_RETENTION = ("ObjectUnderRetention", 409)
-
-
-def with_header(client: Any, operation: str, name: str, value: str, **arguments: Any) -> Any:
-    """Call an operation with one more signed header."""
-
-    def add(request: Any, **_: Any) -> None:
-        request.headers[name] = value
-
-    client.meta.events.register("before-sign.s3", add, unique_id="more")
-    try:
-        return getattr(client, operation)(**arguments)
-    finally:
-        client.meta.events.unregister("before-sign.s3", unique_id="more")
 
 
 def put(client: Any, bucket: str, period: str, key: str = "k") -> None:
