@@ -118,6 +118,7 @@ def test_an_iam_user_that_is_not_there_is_none(array: Array) -> None:
 def test_an_iam_user_is_made_with_its_policies() -> None:
     plan = iam_users.plan(USER, None)
     assert actions(plan) == ["CreateUser", "PutUserPolicy"]
+    assert (plan.before, plan.after["state"]) == ({"state": "absent"}, "present")
     assert json.loads(plan.calls[1].query["PolicyDocument"]) == policy()
 
 
