@@ -28,7 +28,7 @@ _BASES = (BaseUrl("s3.test"), BaseUrl("ns.s3.test", namespace_in_host=True), Bas
         ("[::1]:9020", "", ""),
         ("elsewhere.example", "", ""),
         ("s3.test.example", "", ""),
-        ("xs3.test", "", ""),
+        ("xxs3.test", "", ""),
         ("a.s3.test:9020", "a", ""),
         ("A.S3.Test", "A", ""),
         ("a.b.c.s3.test", "a.b.c", ""),

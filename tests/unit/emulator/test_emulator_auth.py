@@ -17,7 +17,7 @@ from emulator_helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvlab.emulator.authorization import parse_authorization
+from kvlab.emulator.authorization import parse_authorization, timestamp_of
 from kvlab.emulator.errors import S3Error
 
 
@@ -102,6 +102,18 @@ def test_a_request_without_a_date_that_can_be_read_is_denied(emulator: Any, date
         headers["Date"] = date
 
     assert code(send(emulator, "GET", "/", alter=replace)) == (403, "AccessDenied")
+
+
+def test_the_date_header_is_brought_to_utc() -> None:
+    assert timestamp_of("Wed, 02 Dec 2026 13:00:00 +0200") == "20261202T110000Z"
+
+
+def test_the_date_in_the_credential_must_be_that_of_the_request(emulator: Any) -> None:
+    def yesterday(headers: dict[str, str]) -> None:
+        day = headers["X-Amz-Date"][:8]
+        headers["Authorization"] = headers["Authorization"].replace(f"/{day}/", f"/{int(day) - 1}/")
+
+    assert code(send(emulator, "GET", "/", alter=yesterday)) == (400, "AuthorizationHeaderMalformed")
 
 
 def test_another_users_bucket_gives_access_denied_and_no_data(emulator: Any, bucket: str, s3: Any) -> None:
@@ -232,6 +244,9 @@ def test_the_header_is_taken_apart_also_with_slashes_in_the_key() -> None:
         ("host;x-amz-date", "Host;x-amz-date"),
         ("0a", "0g"),
         ("0a" * 32, "0a" * 31),
+        ("0a" * 32, "0a" * 33),
+        ("0a" * 32, "0a" * 32 + "-x"),
+        ("0a" * 32, ""),
         (", Signature", ", Signature=x, Signature"),
         ("SignedHeaders=host;x-amz-date,", ""),
     ],

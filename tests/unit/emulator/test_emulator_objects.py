@@ -6,10 +6,16 @@ import datetime
 import hashlib
 import os
 import threading
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from emulator_helpers import refused, with_md5
+from multidict import CIMultiDict
+
+from kvlab.emulator.call import Call
+from kvlab.emulator.dialect import OBJECTSCALE
+from kvlab.emulator.metadata import meta_from
 
 INLINE = 128 << 10
 SIZES = [0, 1, 4095, 4096, INLINE - 1, INLINE, INLINE + 1, 1 << 20, (1 << 20) + 1, 5_000_000]
@@ -48,7 +54,8 @@ def test_any_key_of_up_to_1024_bytes_names_its_own_object(s3: Any, bucket: str, 
 
 
 def test_a_key_over_1024_bytes_is_refused(s3: Any, bucket: str) -> None:
-    assert refused(s3.put_object, Bucket=bucket, Key="x" * 1025, Body=b"") == ("KeyTooLongError", 400)
+    for key in ("x" * 1025, "\u00e4" * 513):
+        assert refused(s3.put_object, Bucket=bucket, Key=key, Body=b"") == ("KeyTooLongError", 400)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +237,12 @@ def test_a_reader_keeps_the_object_it_opened_while_a_writer_replaces_it(emulator
     emulator.client().put_object(Bucket=bucket, Key="k", Body=b"new")
     assert head + reading.read() == old
     assert client.get_object(Bucket=bucket, Key="k")["Body"].read() == b"new"
+
+
+def test_metadata_that_comes_more_than_once_is_joined() -> None:
+    headers = CIMultiDict([("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2"), ("x-amz-meta-b", "3")])
+    call = Call(cast(Any, SimpleNamespace(headers=headers)), "id")
+    assert meta_from(call, OBJECTSCALE).user == {"a": "1,2", "b": "3"}
 
 
 def test_content_md5_is_checked_and_a_wrong_one_stores_nothing(s3: Any, bucket: str) -> None:
