@@ -188,6 +188,7 @@ async def complete(service: Service, call: Call) -> Reply:
     A client that asks again because it did not get the answer is given the same one.
     """
     bucket = service.bucket(call)
+    _refuse_checksum(service, call)
     wanted = _wanted(await service.document(call, _MAX_DOCUMENT))
     done = service.index.completed(bucket.id, call.key, call.query["uploadId"])
     now = service.index.get(bucket.id, call.key)
@@ -200,6 +201,17 @@ async def complete(service: Service, call: Call) -> Reply:
         ("ETag", f'"{done}"'),
     ]
     return Reply(body=document("CompleteMultipartUploadResult", nodes))
+
+
+def _refuse_checksum(service: Service, call: Call) -> None:
+    """Parts are checked as they come; a checksum over all of them is not computed, so none is said to be right."""
+    found = [name for name in call.headers if name.startswith("x-amz-checksum-")]
+    if found and not service.dialect.refuse_checksum_trailers:
+        raise S3Error(
+            "NotImplemented",
+            "Checksums of whole multipart objects are not implemented.",
+            Header=",".join(found),
+        )
 
 
 async def _complete(service: Service, call: Call, bucket: Bucket, wanted: list[tuple[int, str]]) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -248,3 +250,25 @@ def test_aws_ignores_a_range_on_put(aws: Any) -> None:
     client.put_object(Bucket="range-put", Key="k", Body=b"0123456789")
     put_range(client, "range-put", "bytes=2-4", b"XYZ")
     assert client.get_object(Bucket="range-put", Key="k")["Body"].read() == b"XYZ"
+
+
+def test_a_checksum_over_all_parts_is_refused_by_aws_and_never_said_to_be_right(
+    aws: Any, tmp_path: Path
+) -> None:
+    client = aws.client()
+    client.create_bucket(Bucket="whole")
+    name, parts = upload(client, "whole", "k", {1: b"part"})
+    complete = {"Bucket": "whole", "Key": "k", "UploadId": name, "MultipartUpload": {"Parts": parts}}
+    wrong = base64.b64encode(bytes(32)).decode()
+    assert refused(client.complete_multipart_upload, **complete, ChecksumSHA256=wrong) == (
+        "NotImplemented",
+        501,
+    )
+    client.complete_multipart_upload(**complete)
+    # What SDKs send by default, a checksum with each part, goes on working.
+    data = os.urandom(9 << 20)
+    (tmp_path / "data").write_bytes(data)
+    aws.client(request_checksum_calculation="when_supported").upload_file(
+        str(tmp_path / "data"), "whole", "large"
+    )
+    assert client.get_object(Bucket="whole", Key="large")["Body"].read() == data
