@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from kvlab.errors import KvlabError
@@ -11,11 +14,33 @@ EPOCH_KEY = ".kvlab/epoch.json"
 """Where a bucket's cache epoch stands. No key of LMCache holds a slash (it writes `_` for it)."""
 
 
-def client(endpoint: str, access_key: str, secret_key: str, region: str = "us-east-1") -> Any:
+CONNECTIONS = 16
+"""Requests that one client may have under way at once."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """One object of a listing; `size` in bytes."""
+
+    key: str
+    size: int
+    modified: datetime
+
+
+def client(
+    endpoint: str,
+    access_key: str,
+    secret_key: str,
+    region: str = "us-east-1",
+    *,
+    checksums: str = "when_required",
+    verify: bool | str | None = None,
+) -> Any:
     """A boto3 S3 client for ObjectScale: path style, and checksums only where an operation requires them.
 
-    SDKs since 2025 add CRC trailers by default, which ObjectScale answers with XAmzContentSHA256Mismatch
-    (facts/objectscale.md section 4). The region is ignored by ObjectScale but must be named to sign.
+    SDKs since 2025 add CRC trailers by default (`checksums="when_supported"`), which ObjectScale answers with
+    XAmzContentSHA256Mismatch (facts/objectscale.md section 4). The region is ignored by ObjectScale but must be named
+    to sign. `verify` is a CA bundle to trust, or False for no verification; None leaves it to the environment.
     """
     import boto3
     from botocore.config import Config
@@ -26,13 +51,15 @@ def client(endpoint: str, access_key: str, secret_key: str, region: str = "us-ea
         aws_access_key_id=access_key,
         aws_secret_access_key=secret_key,
         region_name=region,
+        verify=verify,
         config=Config(
             signature_version="s3v4",
             s3={"addressing_style": "path"},
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
+            request_checksum_calculation=checksums,
+            response_checksum_validation=checksums,
             retries={"max_attempts": 3, "mode": "standard"},
             connect_timeout=5,
+            max_pool_connections=CONNECTIONS,
         ),
     )
 
@@ -75,12 +102,16 @@ def bucket_exists(s3: Any, bucket: str) -> bool:
     return True
 
 
+def objects(s3: Any, bucket: str, prefix: str = "") -> Iterator[StoredObject]:
+    """Every object of a bucket whose key begins with the prefix, a page of the listing at a time."""
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for item in page.get("Contents", []):
+            yield StoredObject(item["Key"], int(item["Size"]), item["LastModified"])
+
+
 def keys(s3: Any, bucket: str) -> list[tuple[str, int]]:
     """Key and size in bytes of every object of a bucket."""
-    found: list[tuple[str, int]] = []
-    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-        found.extend((item["Key"], int(item["Size"])) for item in page.get("Contents", []))
-    return found
+    return [(found.key, found.size) for found in objects(s3, bucket)]
 
 
 def empty(s3: Any, bucket: str) -> int:

@@ -43,12 +43,17 @@ class Lab:
         return str(self.data["active_profile"])
 
 
+def find() -> Lab | None:
+    """The lab of this place, or None where none was brought up."""
+    return load() if _default().exists() else None
+
+
 def load(file: Path | None = None) -> Lab:
     """Read the lab's description.
 
     Raises KvlabError when the lab was never brought up or the file is damaged.
     """
-    path = file or Path(os.environ.get(LAB_ENV, str(DEFAULT)))
+    path = file or _default()
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError as error:
@@ -56,3 +61,7 @@ def load(file: Path | None = None) -> Lab:
     except (OSError, ValueError) as error:
         raise KvlabError(f"cannot read {path}: {error}; run ./lab up to write it anew") from error
     return Lab(path, data)
+
+
+def _default() -> Path:
+    return Path(os.environ.get(LAB_ENV, str(DEFAULT)))

@@ -25,6 +25,14 @@ def running(lab: Lab) -> str | None:
     return None
 
 
+def user_of(lab: Lab, bucket: str) -> str | None:
+    """The profile that runs now and uses the bucket, or None."""
+    if not Supervisor(lab.state_dir).alive():
+        return None
+    name = running(lab)
+    return name if name and lab.profiles[name].get("bucket") == bucket else None
+
+
 def stop_all(lab: Lab, keep: frozenset[str] = frozenset()) -> None:
     """Stop every vLLM and LMCache server of the lab but those named in `keep`."""
     supervisor = Supervisor(lab.state_dir)
