@@ -12,18 +12,6 @@ version_added: "0.1.0"
 description:
   - Makes or removes a bucket with the credentials of its user. Path style, no checksum trailers, as ObjectScale needs.
 options:
-  endpoint:
-    description: Address of the store, such as C(http://192.0.2.10:9020).
-    type: str
-    required: true
-  access_key:
-    description: Access key; on ObjectScale the name of the object user.
-    type: str
-    required: true
-  secret_key:
-    description: Secret key.
-    type: str
-    required: true
   name:
     description: Name of the bucket.
     type: str
@@ -33,7 +21,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-author: kvlab contributors (!UNKNOWN)
+extends_documentation_fragment: [kvlab.lab.s3]
 """
 
 EXAMPLES = r"""
@@ -53,40 +41,37 @@ bucket:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.kvlab.lab.plugins.module_utils import s3 as access
+
+
+def result(name, changed, present):
+    before = present != changed
+    states = {True: "present", False: "absent"}
+    return {
+        "changed": changed,
+        "bucket": name,
+        "diff": {"before": {"state": states[before]}, "after": {"state": states[present]}},
+    }
 
 
 def main():
     module = AnsibleModule(
         argument_spec={
-            "endpoint": {"type": "str", "required": True},
-            "access_key": {"type": "str", "required": True, "no_log": False},
-            "secret_key": {"type": "str", "required": True, "no_log": True},
+            **access.ACCESS_SPEC,
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         },
         supports_check_mode=True,
     )
-    wanted = module.params
-    try:
-        from botocore.exceptions import BotoCoreError, ClientError
-
+    name, present = module.params["name"], module.params["state"] == "present"
+    with access.store(module, f"bucket {name}", result(name, present, present)) as client:
         from kvlab.objectscale import s3
-    except ImportError as error:
-        module.fail_json(
-            msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it"
-        )
-    client = s3.client(wanted["endpoint"], wanted["access_key"], wanted["secret_key"])
-    present = wanted["state"] == "present"
-    try:
-        changed = s3.bucket_exists(client, wanted["name"]) != present
+
+        changed = s3.bucket_exists(client, name) != present
         if changed and not module.check_mode:
             act = client.create_bucket if present else client.delete_bucket
-            act(Bucket=wanted["name"])
-    except (BotoCoreError, ClientError) as error:
-        module.fail_json(msg=f"bucket {wanted['name']}: {s3.explain(error, wanted['endpoint'])}")
-    before, after = ("absent", "present") if present else ("present", "absent")
-    diff = {"before": {"state": before if changed else after}, "after": {"state": after}}
-    module.exit_json(changed=changed, bucket=wanted["name"], diff=diff)
+            act(Bucket=name)
+    module.exit_json(**result(name, changed, present))
 
 
 if __name__ == "__main__":

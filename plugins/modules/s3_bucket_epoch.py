@@ -15,18 +15,6 @@ description:
   - The epoch stands in one small object of the bucket, C(.kvlab/epoch.json). LMCache's keys hold no slash, so it is
     never read or overwritten as KV.
 options:
-  endpoint:
-    description: Address of the store, such as C(http://192.0.2.10:9020).
-    type: str
-    required: true
-  access_key:
-    description: Access key; on ObjectScale the name of the object user.
-    type: str
-    required: true
-  secret_key:
-    description: Secret key.
-    type: str
-    required: true
   bucket:
     description: Name of the bucket.
     type: str
@@ -35,17 +23,7 @@ options:
     description: The epoch that is to be served, from the filter P(kvlab.lab.kv_profile_epoch#filter).
     type: str
     required: true
-requirements:
-  - The kvlab Python package for the interpreter that runs the module.
-attributes:
-  check_mode:
-    description: Writes nothing. A bucket that is not there yet counts as one to be recorded.
-    support: full
-  diff_mode:
-    description: Shows the epoch.
-    support: full
-author:
-  - kvlab contributors (!UNKNOWN)
+extends_documentation_fragment: [kvlab.lab.s3]
 """
 
 EXAMPLES = r"""
@@ -66,46 +44,36 @@ found:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.kvlab.lab.plugins.module_utils import s3 as access
+
+
+def result(found, wanted, changed):
+    diff = {"before": {"epoch": found}, "after": {"epoch": wanted}}
+    return {"changed": changed, "found": found, "diff": diff}
 
 
 def main():
     module = AnsibleModule(
         argument_spec={
-            "endpoint": {"type": "str", "required": True},
-            "access_key": {"type": "str", "required": True, "no_log": False},
-            "secret_key": {"type": "str", "required": True, "no_log": True},
+            **access.ACCESS_SPEC,
             "bucket": {"type": "str", "required": True},
             "epoch": {"type": "str", "required": True},
         },
         supports_check_mode=True,
     )
-    wanted = module.params
-    try:
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        from kvlab.errors import KvlabError
+    bucket, wanted = module.params["bucket"], module.params["epoch"]
+    with access.store(module, f"bucket {bucket}", result(None, wanted, True)) as client:
         from kvlab.kvcache import epoch
         from kvlab.objectscale import s3
-    except ImportError as error:
-        module.fail_json(
-            msg=f"the kvlab package is not importable on this host ({error}); run ./lab, which installs it"
-        )
-    bucket = wanted["bucket"]
-    try:
-        client = s3.client(wanted["endpoint"], wanted["access_key"], wanted["secret_key"])
+
         if module.check_mode and not s3.bucket_exists(client, bucket):
             found, changed = None, True
         else:
             found, holds_kv = s3.epoch_of(client, bucket)
-            changed = epoch.to_record(bucket, found, holds_kv, wanted["epoch"])
+            changed = epoch.to_record(bucket, found, holds_kv, wanted)
         if changed and not module.check_mode:
-            s3.record_epoch(client, bucket, wanted["epoch"])
-    except (BotoCoreError, ClientError) as error:
-        module.fail_json(msg=f"bucket {bucket}: {s3.explain(error, wanted['endpoint'])}")
-    except KvlabError as error:
-        module.fail_json(msg=str(error))
-    diff = {"before": {"epoch": found}, "after": {"epoch": wanted["epoch"]}}
-    module.exit_json(changed=changed, found=found, diff=diff)
+            s3.record_epoch(client, bucket, wanted)
+    module.exit_json(**result(found, wanted, changed))
 
 
 if __name__ == "__main__":
