@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hmac
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -27,6 +28,7 @@ from kvlab.emulator.log import iso
 from kvlab.emulator.users import User, UserStore
 
 MAX_SKEW_S = 900  # AWS and ECS refuse a request whose date is more than 15 minutes away
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/_.~-]*")  # the same decoded and encoded
 _DERIVED_KEYS = 16  # four a day; days change
 
 
@@ -90,12 +92,12 @@ class Signer(S3SigV4Auth):  # type: ignore[misc]
 
     def canonical_headers(self, headers_to_sign: SignedHeaders) -> str:
         """As botocore's, for names that are sorted and values that are text: a third of its time."""
-        return "\n".join(
-            [
-                f"{name}:{','.join([' '.join(value.split()) for value in headers_to_sign.get_all(name)])}"
-                for name in headers_to_sign
-            ]
-        )
+        lines = []
+        for name in headers_to_sign:
+            values = headers_to_sign.get_all(name)
+            value = values[0] if len(values) == 1 else ",".join([v.strip() for v in values])
+            lines.append(f"{name}:{' '.join(value.split())}")
+        return "\n".join(lines)
 
     def signed_headers(self, headers_to_sign: SignedHeaders) -> str:
         return ";".join(headers_to_sign)
@@ -149,8 +151,7 @@ def verify(
         raise S3Error("InvalidAccessKeyId", "The access key ID you provided does not exist in our records.")
     request = SimpleNamespace(
         method=method,
-        # The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode.
-        url=f"http://signed.invalid{quote(unquote_to_bytes(raw_path), safe='/-_.~')}",
+        url=f"http://signed.invalid{_canonical_path(raw_path)}",
         params=query,
         headers=SignedHeaders({n: headers[n] for n in authorization.signed_headers if n in headers}),
         payload=payload,
@@ -171,6 +172,11 @@ def verify(
         "The request signature we calculated does not match the signature you provided."
         " Check your secret key and signing method.",
     )
+
+
+def _canonical_path(raw: str) -> str:
+    """The signer takes the path as it stands, so bring the wire form to the canonical one: decode, encode."""
+    return raw if _PLAIN_PATH.fullmatch(raw) else quote(unquote_to_bytes(raw), safe="/-_.~")
 
 
 def _from_headers(headers: Mapping[str, list[str]], now: float) -> tuple[Authorization, str, str]:
@@ -220,10 +226,8 @@ def _from_query(
 
 def _all_signed(headers: Mapping[str, list[str]], authorization: Authorization) -> None:
     """S3 refuses a meaningful header that nobody signed; so a descriptor cannot be slipped in."""
-    signed = authorization.signed_headers
-    missing = [
-        n for n in headers if n not in signed and (n.startswith("x-amz-") or n in ("host", "x-rdma-info"))
-    ]
+    unsigned = headers.keys() - authorization.signed_headers
+    missing = [n for n in unsigned if n.startswith("x-amz-") or n in ("host", "x-rdma-info")]
     if missing:
         raise S3Error(
             "AccessDenied",

@@ -15,7 +15,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 MAX_EXPIRES_S = 604_800  # seven days, S3's limit of a presigned URL
 _TIMESTAMP = re.compile(r"[0-9]{8}T[0-9]{6}Z")
 _HEX64 = re.compile(r"[0-9a-f]{64}")
-_SIGNATURE = re.compile(r"(?<=\bSignature=)[0-9a-f]{64}\b")
+_NO_SIGNATURE = "Signature must be 64 hexadecimal digits"
 _NEEDED = ("X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Date", "X-Amz-Expires", "X-Amz-SignedHeaders")
 SIGNATURE = "X-Amz-Signature"
 PAYLOAD = "X-Amz-Content-Sha256"
@@ -52,12 +52,12 @@ class Presigned(NamedTuple):
 
 def parse_authorization(text: str) -> Authorization:
     """Split `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; S3Error for anything else."""
-    found = _SIGNATURE.search(text)
-    start, end = found.span() if found else (0, 0)
-    claim = _header_claim(text[:start] + text[end:])
-    if not found:
-        raise malformed("Signature must be 64 hexadecimal digits")
-    return Authorization(*claim, text[start:end])
+    before, name, after = text.rpartition("Signature=")
+    signature = after[:64] if name else ""
+    claim = _header_claim(before + name + after[len(signature) :])
+    if not _HEX64.fullmatch(signature):
+        raise malformed(_NO_SIGNATURE)
+    return Authorization(*claim, signature)
 
 
 @functools.lru_cache(maxsize=256)
@@ -75,7 +75,7 @@ def _header_claim(text: str) -> Claim:
     if fields.keys() != {"Credential", "SignedHeaders", "Signature"}:
         raise malformed("it needs Credential, SignedHeaders and Signature")
     if fields["Signature"]:
-        raise malformed("Signature must be 64 hexadecimal digits")
+        raise malformed(_NO_SIGNATURE)
     try:
         return _claim(fields["Credential"], fields["SignedHeaders"])
     except ValueError as error:

@@ -93,10 +93,11 @@ class Call:
     @property
     def rdma_token(self) -> str | None:
         """The descriptor the client sent, under either name; None when it asks for an ordinary transfer."""
-        found = {self.header(name) for name in RDMA_HEADERS if self.has(name)}
-        if len(found) > 1:
+        info, token = self.headers.get(RDMA_HEADERS[0]), self.headers.get(RDMA_HEADERS[1])
+        if info and token and info != token:
             raise S3Error("InvalidRDMAToken", "x-rdma-info and x-amz-rdma-token differ.")
-        return found.pop() if found else None
+        found = info or token
+        return found[0] if found else None
 
     def split(self, base_urls: Collection[BaseUrl] = ()) -> None:
         """Take the request's target apart: /bucket/key?query, or /key?query where the host names the bucket."""

@@ -17,6 +17,7 @@ from emulator_helpers import refused
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvlab.emulator.auth import SignedHeaders, Signer
 from kvlab.emulator.authorization import parse_authorization, timestamp_of
 from kvlab.emulator.errors import S3Error
 
@@ -218,6 +219,16 @@ def test_a_query_that_the_client_left_unencoded_is_still_verified(emulator: Any,
     assert send(emulator, "GET", f"/{bucket}?prefix=a%2Fb")[0] == 200
 
 
+@given(
+    st.dictionaries(st.text("abcxyz-", min_size=1), st.lists(st.text(" \tab,\u00e4"), min_size=1, max_size=3))
+)
+def test_headers_are_made_canonical_as_botocore_makes_them(values: dict[str, list[str]]) -> None:
+    signer = Signer(Credentials("k", "s"), "s3", "r")
+    headers = SignedHeaders(dict(sorted(values.items())))
+    assert signer.canonical_headers(headers) == S3SigV4Auth.canonical_headers(signer, headers)
+    assert signer.signed_headers(headers) == S3SigV4Auth.signed_headers(signer, headers)
+
+
 GOOD = (
     "AWS4-HMAC-SHA256 Credential=AKIA/with/slash/20261201/us-east-1/s3/aws4_request,"
     " SignedHeaders=host;x-amz-date, Signature=" + "0a" * 32
@@ -249,6 +260,7 @@ def test_the_header_is_taken_apart_also_with_slashes_in_the_key() -> None:
         ("0a" * 32, ""),
         (", Signature", ", Signature=x, Signature"),
         ("SignedHeaders=host;x-amz-date,", ""),
+        (", Signature=" + "0a" * 32, ""),
     ],
 )
 def test_anything_else_is_malformed(old: str, new: str) -> None:
