@@ -42,14 +42,15 @@ class Array:
         self._answers[request] = deque(made)
 
     def management(self, store: Store | None = None, access: Access = ACCESS) -> Management:
-        return Management(access, store, transport=httpx.MockTransport(self._handle), sleep=self.slept.append)
+        return Management(access, store, transport=httpx.MockTransport(self.handle), sleep=self.slept.append)
 
     @property
     def calls(self) -> list[str]:
         """What was asked besides login and logout."""
         return [line for line in self.asked if line not in ("GET /login", "GET /logout")]
 
-    def _handle(self, request: httpx.Request) -> httpx.Response:
+    def handle(self, request: httpx.Request) -> httpx.Response:
+        """The answer to one request, for httpx.MockTransport."""
         line = f"{request.method} {request.url.raw_path.decode()}"
         self.asked.append(line)
         self.bodies.append(json.loads(request.content) if request.content else None)

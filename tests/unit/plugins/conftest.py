@@ -15,6 +15,8 @@ from ansible.module_utils.testing import patch_module_args
 ROOT = Path(__file__).parents[3]
 # Modules import what they share by the collection's name; `lab` links this checkout there.
 sys.path.insert(0, str(ROOT / ".lab/collections"))
+# The scripted array stands with the tests of the client.
+sys.path.insert(0, str(ROOT / "tests/unit/objectscale"))
 Run = Callable[..., dict[str, Any]]
 
 
