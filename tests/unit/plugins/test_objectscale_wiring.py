@@ -62,6 +62,7 @@ def test_a_session_is_one_login_for_all_that_name_its_file(ask: Any, array: Arra
     session = {"session_file": str(tmp_path / "session")}
     assert ask("session", **session)["version"] == "4.1.0.0"
     array.tell(BUCKET, ABSENT)
+    ask("info", **session)
     for group in ("rg1", "rg2"):
         ask("bucket", name="kv", namespace="kvlab", replication_group=group, **session)
     assert ask("session", state="absent", **session)["changed"] is False
@@ -172,7 +173,8 @@ def test_a_policy_is_put_and_then_found_to_be_so(ask: Any, array: Array) -> None
     assert ask("bucket_policy", bucket="kv", namespace="kvlab", policy=policy)["changed"]
     assert sent(array, f"PUT {path}") == policy
     assert not ask("bucket_policy", bucket="kv", namespace="kvlab", policy=policy)["changed"]
-    assert ask("bucket_policy", bucket="kv", namespace="kvlab", state="absent")["changed"]
+    assert ask("bucket_policy", bucket="kv", namespace="kvlab", policy=policy, state="absent")["changed"]
+    assert array.calls[-1] == f"DELETE {path}"
     assert "policy" in ask("bucket_policy", bucket="kv", namespace="kvlab")["msg"]
 
 
@@ -199,6 +201,17 @@ def test_a_key_file_is_private_and_made_before_the_array_is_told(
     result = ask("secret_key", **key)
     assert not result["changed"]
     assert secret not in json.dumps(result)
+
+
+def test_a_key_that_the_array_repeats_in_its_refusal_is_not_shown(
+    ask: Any, array: Array, tmp_path: Path
+) -> None:
+    (tmp_path / "key").touch(mode=0o600)
+    (tmp_path / "key").write_text(SECRET)
+    array.tell(KEYS, {})
+    array.tell(ADD_KEY, error(400, 1008, f"{SECRET} is too simple"))
+    result = ask("secret_key", user="kvlab", namespace="kvlab", secret_file=str(tmp_path / "key"))
+    assert "is too simple (code 1008)" in result["msg"]
 
 
 @pytest.mark.parametrize("more", [{"check": True}, {}], ids=["check mode", "refused"])
