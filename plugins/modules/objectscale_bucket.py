@@ -84,11 +84,9 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Have the bucket of a profile
   kvlab.lab.objectscale_bucket:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     name: kv-s3-rdma
     namespace: kvlab
     owner: kvlab
@@ -100,9 +98,6 @@ EXAMPLES = r"""
 
 - name: Remove it with all KV
   kvlab.lab.objectscale_bucket:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     name: kv-s3-rdma
     namespace: kvlab
     state: absent

@@ -33,11 +33,9 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Let a second user read the bucket
   kvlab.lab.objectscale_bucket_policy:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     bucket: kv-s3-rdma
     namespace: kvlab
     policy:

@@ -37,11 +37,9 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Have a user that may only read the cache
   kvlab.lab.objectscale_iam_user:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     name: reader
     namespace: kvlab
     access_key_file: /etc/kvlab/secrets/reader.json

@@ -15,11 +15,9 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Ask the array
   kvlab.lab.objectscale_info:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
   register: array
 
 - name: Name one S3 endpoint for each data address

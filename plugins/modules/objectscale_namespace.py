@@ -54,12 +54,9 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Have the namespace of the KV cache
   kvlab.lab.objectscale_namespace:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
-    ca_path: /etc/kvlab/objectscale-ca.pem
     name: kvlab
     replication_group: rg1
     encryption: true

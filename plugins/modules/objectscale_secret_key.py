@@ -55,20 +55,15 @@ extends_documentation_fragment: [kvlab.lab.objectscale]
 """
 
 EXAMPLES = r"""
+# Address, user and session come from module_defaults, as in the example of objectscale_session.
 - name: Give the user the key from the vault
   kvlab.lab.objectscale_secret_key:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     user: kvlab
     namespace: kvlab
     secret_key: "{{ vault_objectscale_secret_key }}"
 
 - name: Add a new key beside the old one
   kvlab.lab.objectscale_secret_key:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     user: kvlab
     namespace: kvlab
     secret_file: /etc/kvlab/secrets/objectscale.next
@@ -76,9 +71,6 @@ EXAMPLES = r"""
 
 - name: Remove the old one, once the services have the new one
   kvlab.lab.objectscale_secret_key:
-    host: 192.0.2.20
-    username: kvlab-admin
-    password: "{{ vault_objectscale_password }}"
     user: kvlab
     namespace: kvlab
     secret_file: /etc/kvlab/secrets/objectscale.next
