@@ -25,7 +25,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     speedup_longest_min: Duration | None = None  # baseline over s3-rdma, hot, at the longest context
     crossover_exists: bool | None = None  # a context from which on s3-rdma beats baseline
     http_over_rdma_longest_min: Duration | None = None  # s3-http over s3-rdma, hot, at the longest context
-    client_cpu_saving_min: Share | None = None  # 1 - CPU of s3-rdma over that of s3-http, for the same payload
+    client_cpu_saving_min: Share | None = (
+        None  # 1 - CPU of s3-rdma over that of s3-http, for the same payload
+    )
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -92,7 +94,9 @@ def _problem(plan: Plan) -> str:
             return f"lists no {what}; give at least one"
         if len(set(listed)) != len(listed):
             return f"lists one of {what} twice ({', '.join(map(str, listed))})"
-    requests = plan.starts * len(measured) * len(plan.contexts) * (plan.hot_passes + 1) * sum(plan.concurrency)
+    requests = (
+        plan.starts * len(measured) * len(plan.contexts) * (plan.hot_passes + 1) * sum(plan.concurrency)
+    )
     if requests > MAX_REQUESTS:
         return f"asks for {requests} requests, more than {MAX_REQUESTS}; measure fewer starts or passes"
     if plan.limits.crossover_exists is False:
