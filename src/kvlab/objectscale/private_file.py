@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import string
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from kvlab.errors import KvlabError
+from kvlab.whole_file import aside
 
 _KEY_LENGTH = 40
 """Characters of a new key, as many as the array's own keys have; base 62 gives 238 bits."""
@@ -34,7 +33,7 @@ def read(path: str | Path) -> str | None:
 
 def write(path: str | Path, content: str) -> None:
     """Put the content in place with mode 0600; a reader never sees half of it."""
-    with _aside(Path(path), content) as written:
+    with aside(Path(path), content.encode()) as written:
         written.replace(path)
 
 
@@ -51,26 +50,10 @@ def ensure_key(path: str | Path) -> str:
     kept = read_key(path)
     if kept is not None:
         return kept
-    with _aside(Path(path), new_key()) as written, suppress(FileExistsError):
+    with aside(Path(path), new_key().encode()) as written, suppress(FileExistsError):
         os.link(written, path)
     return ensure_key(path)
 
 
 def new_key() -> str:
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(_KEY_LENGTH))
-
-
-@contextmanager
-def _aside(path: Path, content: str) -> Iterator[Path]:
-    """A file beside the path with the content, gone in the end unless it was moved away."""
-    try:
-        # mkstemp makes the file 0600 from its first byte on.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w") as out:
-                out.write(content)
-            yield Path(name)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        raise KvlabError(f"{path} cannot be written ({error.strerror}); correct the path") from None

@@ -6,8 +6,6 @@ Times are seconds of a monotonic clock, sizes bytes. What was not measured is No
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from kvlab.errors import KvlabError
+from kvlab.whole_file import aside
 
 SCHEMA = 1
 KIND = "kvlab-ttft"
@@ -180,19 +179,10 @@ def write(result: Result, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                os.fchmod(file.fileno(), 0o644)
-                file.write(encode(result))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
     except OSError as error:
-        raise KvlabError(f"{path} cannot be written: {error.strerror}.") from None
+        raise KvlabError(f"{path} cannot be written ({error.strerror}); correct the path") from None
+    with aside(path, encode(result), 0o644, fsync=True) as written:
+        written.replace(path)
 
 
 def _contradiction(result: Result) -> str:

@@ -34,7 +34,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(path: Path, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(KvlabError, match=r"run.json cannot be written: No space left on device"):
+    with pytest.raises(KvlabError, match=r"run.json cannot be written \(No space left on device\)"):
         results.write(ttft_generator.result(starts=1), path)
     assert path.read_bytes() == before
     assert [entry.name for entry in path.parent.iterdir()] == ["run.json"]
