@@ -25,9 +25,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     speedup_longest_min: Duration | None = None  # baseline over s3-rdma, hot, at the longest context
     crossover_exists: bool | None = None  # a context from which on s3-rdma beats baseline
     http_over_rdma_longest_min: Duration | None = None  # s3-http over s3-rdma, hot, at the longest context
-    client_cpu_saving_min: Share | None = (
-        None  # 1 - CPU of s3-rdma over that of s3-http, for the same payload
-    )
+    # 1 - CPU of s3-rdma over that of s3-http, for the same payload
+    client_cpu_saving_min: Share | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +39,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     where_configured: list[ProfileName] = []  # measured too in a lab that has them
     starts: Positive = 3
     hot_passes: Positive = 5
-    concurrency: list[Positive] = [1]  # requests at once; each level is a series of its own
+    # Requests at once; each level is a series of its own.
+    concurrency: list[Positive] = msgspec.field(default_factory=lambda: [1])
     tp: Positive | None = None  # tensor parallelism that the lab must have
     max_tokens: Positive = 16
     seed: Count = 20261201
