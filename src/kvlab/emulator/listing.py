@@ -75,9 +75,8 @@ async def list_objects(service: Service, call: Call) -> Reply:
     limit, found = _asked(service, bucket, query, marker)
     encode = encoder(query)
     nodes: list[Node] = [
-        *_head(
-            bucket, query.get("prefix", ""), limit, found
-        ),  # botocore decodes the prefix in version 2 only
+        # Not encoded: botocore decodes the prefix in version 2 only.
+        *_head(bucket, query.get("prefix", ""), limit, found),
         ("Marker", encode(marker)),
     ]
     if found.truncated and query.get("delimiter"):

@@ -17,9 +17,8 @@ _KEPT = (
     "Content-Language",
     "Expires",
 )
-_POLICY = (
-    "x-emc-retention-policy"  # names a retention class of the namespace, which this store does not look up
-)
+_POLICY = "x-emc-retention-policy"
+"""It names a retention class of the namespace, which this store does not look up."""
 
 
 def meta_from(call: Call, dialect: Dialect) -> Meta:
