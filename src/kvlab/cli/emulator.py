@@ -81,6 +81,34 @@ def _host_names(
     callback=_host_names,
     help="The same with the namespace in the host (bucket.namespace.NAME).",
 )
+@click.option(
+    "--management-port",
+    default=0,
+    show_default=True,
+    help="Management API over TLS (4443 on an array); 0 is off.",
+)
+@click.option(
+    "--management-credentials",
+    type=click.Path(path_type=Path),
+    help="JSON file with the management users, mode 0600.",
+)
+@click.option(
+    "--management-log", type=click.Path(path_type=Path), help="Default: management.log in the state folder."
+)
+@click.option(
+    "--replication-group",
+    "replication_groups",
+    multiple=True,
+    default=("rg1",),
+    show_default=True,
+    help="Replication group of the array; may be repeated.",
+)
+@click.option(
+    "--node-address",
+    "node_addresses",
+    multiple=True,
+    help="Data address of a node, as the management API lists it; may be repeated. Default: --address.",
+)
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -101,8 +129,10 @@ def command(
     from kvlab.emulator.server import Options, serve
 
     users = options["users"]
-    if users is None:
-        raise click.UsageError("--users FILE is needed: without users every request is refused.")
+    if users is None and not options["management_port"]:
+        raise click.UsageError(
+            "--users FILE is needed, or --management-port: without users every request is refused."
+        )
     hosts = [BaseUrl(name) for name in base_urls]
     hosts += [BaseUrl(name, namespace_in_host=True) for name in namespace_base_urls]
     settings = Options(state=state, base_urls=tuple(hosts), **options)  # type: ignore[arg-type]

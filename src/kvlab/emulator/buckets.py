@@ -6,6 +6,7 @@ import ipaddress
 import re
 import sqlite3
 
+from kvlab.emulator import access
 from kvlab.emulator.call import Call, Reply
 from kvlab.emulator.errors import S3Error
 from kvlab.emulator.listing import key_of, max_keys, token_of
@@ -50,9 +51,10 @@ async def list_buckets(service: Service, call: Call) -> Reply:
     limit = max_keys(query, "max-buckets", most=_MAX_BUCKETS, default=_MAX_BUCKETS)
     after = key_of(query["continuation-token"]) if "continuation-token" in query else ""
     prefix = query.get("prefix", "")
+    owner = access.owner_for(call.who, "ListAllMyBuckets")
     buckets = [
         b
-        for b in service.index.buckets(service.namespace(call), call.user)
+        for b in service.index.buckets(service.namespace(call), owner)
         if b.name > after and b.name.startswith(prefix)
     ]
     shown = buckets[:limit]
@@ -72,16 +74,16 @@ async def create_bucket(service: Service, call: Call) -> Reply:
         parse(body, "CreateBucketConfiguration")
     if not valid_bucket_name(call.bucket, wide=service.dialect.wide_bucket_names):
         raise S3Error("InvalidBucketName", "The specified bucket is not valid.", BucketName=call.bucket)
-    namespace = service.namespace(call)
+    namespace, owner = service.namespace(call), access.owner_for(call.who, "CreateBucket")
     attributes: dict[str, object] = {}
     if service.dialect.emc_headers:
         attributes = {n: call.header(n) for n in _EMC_ATTRIBUTES if call.has(n)}
         checked(call.header(PERIOD, "0"))
     try:
-        service.index.create_bucket(namespace, call.bucket, call.user, attributes)
+        service.index.create_bucket(namespace, call.bucket, owner, attributes)
     except sqlite3.IntegrityError:
         existing = service.index.bucket(namespace, call.bucket)
-        if existing is None or existing.owner != call.user:
+        if existing is None or existing.owner != owner:
             raise S3Error(
                 "BucketAlreadyExists", "The requested bucket name is not available.", BucketName=call.bucket
             ) from None

@@ -30,7 +30,7 @@ def source_of(service: Service, call: Call) -> tuple[Entry, int, int]:
         raise S3Error(
             "InvalidArgument", "Copy Source must mention the source bucket and key: sourcebucket/sourcekey"
         )
-    entry = service.entry(service.named_bucket(call, bucket_name), key)
+    entry = service.entry(service.named_bucket(call, bucket_name, "GetObject", key), key)
     check_read(call, entry, prefix="x-amz-copy-source-")
     text = call.header("x-amz-copy-source-range")
     if not text:

@@ -38,6 +38,7 @@ _STATUS = {
     "NotImplemented": 501,
     "ObjectUnderRetention": 409,
     "PreconditionFailed": 412,
+    "QuotaExceeded": 403,
     "RDMATransferFailed": 500,
     "RequestTimeTooSkewed": 403,
     "RequestTimeout": 400,

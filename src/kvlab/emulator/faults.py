@@ -23,6 +23,7 @@ WRITES = (
     "CreateBucket",
 )
 BODIES = ("PutObject", "UploadPart")
+MANAGEMENT = "Management."  # what operations of the management API begin with
 LISTS = ("ListObjects", "ListObjectsV2", "ListBuckets", "ListMultipartUploads", "ListParts")
 ONE_SIDED = ("PutObject", "GetObject")
 
@@ -35,6 +36,7 @@ class Kind:
     ops: tuple[str, ...] = ()
     rdma: bool | None = None  # True: only requests with a descriptor; False: only those without
     needs: tuple[str, ...] = ()
+    management: bool = False  # strikes the management API, not S3
 
 
 KINDS: dict[str, Kind] = {
@@ -75,6 +77,10 @@ KINDS: dict[str, Kind] = {
         "moves half of the bytes, then answers 500 RDMATransferFailed", ONE_SIDED, rdma=True
     ),
     "rdma-unmoved": Kind("reports success and moves nothing; a PUT leaves zeros", ONE_SIDED, rdma=True),
+    "busy": Kind("management API: answers 503, code 6000, retryable", management=True),
+    "failing": Kind("management API: answers 500, code 30024", management=True),
+    "unlicensed": Kind("management API: answers 403, code 3001", management=True),
+    "token-expired": Kind("management API: ends every token first", management=True),
 }
 
 
@@ -215,6 +221,7 @@ class FaultBook:
             if (
                 fault.kind in struck
                 or (kind.ops and op not in kind.ops)
+                or op.startswith(MANAGEMENT) != _is_management(fault)
                 or (kind.rdma is not None and kind.rdma != rdma)
                 or not fnmatch.fnmatchcase(op, fault.op)
                 or not fnmatch.fnmatchcase(bucket, fault.bucket)
@@ -228,3 +235,8 @@ class FaultBook:
             struck.by_kind[fault.kind] = fault
             struck.draws[fault.kind] = armed.random.random()
         return struck
+
+
+def _is_management(fault: Fault) -> bool:
+    """Whether it strikes the management API: by its kind, or because its operation says so (latency, resets)."""
+    return KINDS[fault.kind].management or fault.op.startswith(MANAGEMENT)

@@ -22,6 +22,10 @@ from kvlab.emulator.addressing import BaseUrl
 from kvlab.emulator.app import Front
 from kvlab.emulator.dialect import DIALECTS
 from kvlab.emulator.log import AccessLog
+from kvlab.emulator.management import front as management
+from kvlab.emulator.management.ask import Array, Setup
+from kvlab.emulator.management.records import Records
+from kvlab.emulator.management.tokens import Tokens, load_administrators
 from kvlab.emulator.metrics import Metrics
 from kvlab.emulator.rdma import DEFAULT_DC_KEY
 from kvlab.emulator.service import Service
@@ -50,6 +54,11 @@ class Options:
     rdma: bool = True
     rdma_dc_key: int = DEFAULT_DC_KEY
     base_urls: tuple[BaseUrl, ...] = ()
+    management_port: int = 0
+    management_credentials: Path | None = None
+    management_log: Path | None = None
+    replication_groups: tuple[str, ...] = Setup.replication_groups
+    node_addresses: tuple[str, ...] = ()  # none: the address that is listened on
 
 
 async def serve(options: Options, ready: Callable[[str], None]) -> None:
@@ -71,7 +80,11 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
         log = AccessLog(options.access_log or options.state / "access.log")
         stack.callback(log.close)
         front = Front(service, log)
+        if options.management_port:
+            array = _array(stack, service, options)
         places = await _s3(stack, front, options)
+        if options.management_port:
+            places.append(await _management(stack, array, options))
         if options.admin_port:
             await _page(stack, admin.application(service.faults), options.admin_port)
             places.append(f"faults on http://127.0.0.1:{options.admin_port}")
@@ -103,11 +116,42 @@ async def _s3(stack: contextlib.AsyncExitStack, front: Front, options: Options) 
     await _listen(runner, options.address, options.s3_port)
     places = [f"S3 on http://{options.address}:{options.s3_port}"]
     if options.tls_port:
-        names = [name for base in options.base_urls for name in (base.name, f"*.{base.name}")]
-        secure = tls.context(options.state / "tls", options.address, names)
-        await _listen(runner, options.address, options.tls_port, secure)
+        await _listen(runner, options.address, options.tls_port, _certificate(options))
         places.append(f"https://{options.address}:{options.tls_port}")
     return places
+
+
+def _certificate(options: Options) -> ssl.SSLContext:
+    names = [name for base in options.base_urls for name in (base.name, f"*.{base.name}")]
+    return tls.context(options.state / "tls", options.address, names)
+
+
+def _array(stack: contextlib.AsyncExitStack, service: Service, options: Options) -> Array:
+    """What the management API works on; S3 knows its users from here on."""
+    if options.management_credentials is None:
+        raise KvlabError("the management API needs its users; name their file with --management-credentials")
+    tokens = Tokens(load_administrators(options.management_credentials))
+    records = Records(options.state / "management.sqlite")
+    stack.callback(records.close)
+    address = "127.0.0.1" if options.address in ("0.0.0.0", "::") else options.address
+    setup = Setup(options.replication_groups, options.node_addresses or (address,))
+    array = Array(service, records, tokens, setup)
+    management.load(array, options.base_urls)
+    return array
+
+
+async def _management(stack: contextlib.AsyncExitStack, array: Array, options: Options) -> str:
+    """Serve the management API over TLS, as the array does; where."""
+    log = AccessLog(options.management_log or options.state / "management.log")
+    stack.callback(log.close)
+    front = management.Front(array, log)
+    runner = web.AppRunner(front.application(), access_log=None)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await _listen(runner, options.address, options.management_port, _certificate(options))
+    worker = asyncio.create_task(front.work())
+    stack.callback(worker.cancel)
+    return f"management on https://{options.address}:{options.management_port}"
 
 
 async def _page(stack: contextlib.AsyncExitStack, application: web.Application, port: int) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from kvlab.emulator import access
 from kvlab.emulator.addressing import BaseUrl
 from kvlab.emulator.body import Body, Received
 from kvlab.emulator.call import Call, FileSlice
@@ -59,16 +60,16 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self.files, work, *values)
 
     def bucket(self, call: Call) -> Bucket:
-        """The call's bucket, which must exist in its namespace and belong to the caller."""
-        return self.named_bucket(call, call.bucket)
+        """The call's bucket, which must exist in its namespace and let the caller do this."""
+        return self.named_bucket(call, call.bucket, call.op, call.key)
 
-    def named_bucket(self, call: Call, name: str) -> Bucket:
-        """Like `bucket`, for another name (a copy's source)."""
+    def named_bucket(self, call: Call, name: str, op: str, key: str) -> Bucket:
+        """Like `bucket`, for another name and operation (a copy reads its source)."""
         bucket = self.index.bucket(self.namespace(call), name)
         if bucket is None:
             raise S3Error("NoSuchBucket", "The specified bucket does not exist.", BucketName=name)
-        if bucket.owner != call.user:
-            raise S3Error("AccessDenied", "Access Denied.")
+        assert call.who is not None
+        access.check(bucket, call.who.user, op, key)
         return bucket
 
     def namespace(self, call: Call) -> str:
@@ -121,6 +122,7 @@ class Service:
         try:
             check_write(call, before)
             refuse_retained(bucket, before, self.clock())
+            access.check_quota(bucket, self.index, call.key, size)
             current = self.index.bucket(bucket.namespace, bucket.name)
             if current is None or current.id != bucket.id:
                 raise S3Error("NoSuchBucket", "The specified bucket does not exist.", BucketName=bucket.name)

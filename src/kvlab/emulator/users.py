@@ -6,8 +6,9 @@ import json
 import os
 import stat
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kvlab.errors import KvlabError
 
@@ -16,12 +17,14 @@ MAX_SECRETS = 2  # ObjectScale keeps at most two secret keys per object user
 
 @dataclass(frozen=True)
 class User:
-    """One object user. The access key is the user's name, as on ObjectScale."""
+    """One object user, whose name is the access key, as on ObjectScale; or one access key of an IAM user."""
 
     access_key: str
     secret_keys: tuple[str, ...]
     namespace: str
     locked: bool = False
+    iam_name: str = ""  # the IAM user that has this access key
+    policies: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # what they let an IAM user do
 
     def __repr__(self) -> str:
         return f"User({self.access_key!r}, namespace={self.namespace!r}, {len(self.secret_keys)} secrets)"

@@ -1,0 +1,71 @@
+"""Policies in AWS's form, of buckets and of IAM users: is an action allowed, denied, or not spoken of?"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping
+from typing import Any, Literal
+
+Verdict = Literal["allow", "deny", "silent"]
+_ARN = ("arn:aws:s3:::", "urn:ecs:s3:::")
+
+
+def check(policy: Mapping[str, Any], *, principal: bool) -> None:
+    """ValueError with the reason when it is no policy, or has what is not evaluated here (Condition, Not…)."""
+    statements = _listed(policy.get("Statement"))
+    if not statements:
+        raise ValueError("it has no Statement")
+    for statement in statements:
+        if not isinstance(statement, Mapping):
+            raise ValueError("a Statement is no object")
+        if statement.get("Effect") not in ("Allow", "Deny"):
+            raise ValueError("Effect must be Allow or Deny")
+        for name in ("Action", "Resource", *(("Principal",) if principal else ())):
+            if not statement.get(name):
+                raise ValueError(f"a Statement has no {name}")
+        known = {"Sid", "Effect", "Action", "Resource", *(("Principal",) if principal else ())}
+        other = sorted(set(statement) - known)
+        if other:
+            raise ValueError(f"{', '.join(other)} is not supported by the emulated array")
+
+
+def judge(
+    policy: Mapping[str, Any], *, action: str, resource: str, principals: frozenset[str] | None
+) -> Verdict:
+    """What the policy says. `resource` is `bucket` or `bucket/key`; `principals` None for a user's own policy.
+
+    A Deny anywhere wins over an Allow.
+    """
+    said: Verdict = "silent"
+    for statement in _listed(policy.get("Statement")):
+        if principals is not None and not _names(statement.get("Principal"), principals):
+            continue
+        actions = [str(a).lower() for a in _listed(statement["Action"])]
+        if not any(fnmatch.fnmatchcase(action.lower(), a) for a in actions):
+            continue
+        if not any(fnmatch.fnmatchcase(resource, _plain(r)) for r in _listed(statement["Resource"])):
+            continue
+        if statement["Effect"] == "Deny":
+            return "deny"
+        said = "allow"
+    return said
+
+
+def _names(principal: Any, who: frozenset[str]) -> bool:
+    """Whether a Principal is one of those: "*", a list of names, or {"AWS": …}."""
+    if isinstance(principal, Mapping):
+        principal = [name for names in principal.values() for name in _listed(names)]
+    return any(name == "*" or name in who for name in _listed(principal))
+
+
+def _plain(resource: Any) -> str:
+    text = str(resource)
+    for prefix in _ARN:
+        text = text.removeprefix(prefix)
+    return text
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
