@@ -62,6 +62,8 @@ def follow(
         status = str((task or {}).get("status", "NOT_FOUND"))
         if task is None or status in ("DONE", "NOT_FOUND"):
             if buckets.find(api, bucket) is None:
+                if task is not None:
+                    tell(f"{bucket.about}: emptied and removed, {_progress(task)}")
                 return
             if status != "DONE":
                 raise ManagementError(f"{bucket.about}: it is there, and nothing empties it; run again")

@@ -93,7 +93,7 @@ def test_the_task_is_followed_to_its_end_with_progress(array: Array) -> None:
         task("PENDING", approx_object_count=1),
         running,
         task("POST_PROCESSING", entries_deleted=1000),
-        task("DONE"),
+        task("DONE", entries_deleted=1000),
     )
     array.tell(INFO, GONE)
     told: list[str] = []
@@ -102,6 +102,7 @@ def test_the_task_is_followed_to_its_end_with_progress(array: Array) -> None:
         "bucket kv of namespace kvlab: pending, 0 objects deleted of about 1",
         "bucket kv of namespace kvlab: in progress, 400 objects deleted of about 1000",
         "bucket kv of namespace kvlab: post processing, 1000 objects deleted",
+        "bucket kv of namespace kvlab: emptied and removed, 1000 objects deleted",
     ]
 
 

@@ -24,10 +24,9 @@ def link(name: str) -> Document:
 
 
 def list_all(ask: Ask) -> Answer:
-    """Name and id of each; whole documents come from the call for one."""
-    names = [name for name in ask.records.all(KIND) if not ask.admin.namespace or name == ask.admin.namespace]
-    shown, more = ask.page(names)
-    entries = [{"name": name, "id": name, "link": link(name)} for name in shown]
+    known = ask.records.all(KIND)
+    shown, more = ask.page([name for name in known if ask.admin.namespace in ("", name)])
+    entries = [known[name] for name in shown]
     return Answer({"namespace": entries, "MaxNamespaces": len(shown)} | more, "namespaces")
 
 
