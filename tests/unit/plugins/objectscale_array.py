@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -27,6 +28,8 @@ class Array:
     folder: Path
     s3_port: int = field(default_factory=_free_port)
     port: int = field(default_factory=_free_port)
+    admin_port: int = field(default_factory=_free_port)
+    locked_user: str = ""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -36,6 +39,17 @@ class Array:
     @property
     def s3(self) -> str:
         return f"http://127.0.0.1:{self.s3_port}"
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def trust_file(self) -> Path:
+        return self.state / "tls/cert.pem"
+
+    def trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.trust_file)
 
     @property
     def log(self) -> Path:
@@ -49,16 +63,20 @@ class Array:
             "port": self.port,
             "username": "root",
             "password": PASSWORD,
-            "ca_path": str(self.state / "tls/cert.pem"),
+            "ca_path": str(self.trust_file),
         }
 
     def start(self) -> Array:
         credentials = self.folder / "credentials.json"
         credentials.touch(mode=0o600)
-        credentials.write_text(json.dumps({"username": "root", "password": PASSWORD}))
+        users: list[dict[str, Any]] = [{"username": "root", "password": PASSWORD}]
+        if self.locked_user:
+            users.append({"username": self.locked_user, "password": PASSWORD, "locked": True})
+        credentials.write_text(json.dumps({"users": users}))
         command = [Path(sys.executable).with_name("kvlab"), "emulator", "--state", self.state]
         command += ["--s3-port", str(self.s3_port), "--management-port", str(self.port)]
         command += ["--management-credentials", credentials, "--management-log", self.log]
+        command += ["--admin-port", str(self.admin_port)]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60
         for port in (self.s3_port, self.port):
