@@ -29,7 +29,7 @@ def array(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Managed]:
     running.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def api(array: Managed) -> Api:
     return array.enter()
 
@@ -230,6 +230,18 @@ def test_what_is_under_retention_lets_the_task_fail_and_the_bucket_stay(
     assert status()["failed_to_delete_due_to_retention"] == 1
     assert api.ok("GET", f"/object/bucket/kv/info?namespace={place}")["is_empty_bucket_in_progress"] is False
     client.put_object(Bucket="kv", Key="other", Body=b"v")  # no longer read-only
+
+
+def test_a_task_goes_on_after_the_array_was_killed(array: Managed, place: str) -> None:
+    client = owner(array, place)
+    for n in range(emptying.BATCH * 2):
+        client.put_object(Bucket="kv", Key=f"k{n}", Body=b"v")
+    path = f"/object/bucket/kv/deactivate?namespace={place}&emptyBucket=true"
+    array.enter().ok("POST", path, status=202)
+    array.kill()
+    array.start()
+    again = array.enter()
+    wait_until(lambda: gone(again, place))
 
 
 # IAM

@@ -52,6 +52,8 @@ class StorageLab:
 
     folder: Path
     ports: dict[str, int] = field(default_factory=_free_ports)
+    first: Run | None = None
+    """The run that brought it up."""
 
     @property
     def state(self) -> Path:
@@ -83,32 +85,40 @@ class StorageLab:
         """Everything that the management API was asked."""
         return [json.loads(line) for line in self.management_log.read_text().splitlines()]
 
-    def play(self, *arguments: str, plays: list[dict[str, Any]] | None = None, **variables: Any) -> Run:
-        """Run as verbose as can be, with diffs, a log and a fact cache."""
+    def play(
+        self,
+        *arguments: str,
+        plays: list[dict[str, Any]] | None = None,
+        watched: bool = False,
+        **variables: Any,
+    ) -> Run:
+        """Run it. `watched`: as verbose as can be, with diffs, a log, a fact cache and an eye on all processes."""
         playbook = ROOT / "playbooks/storage.yml"
         if plays is not None:
             playbook = self.folder / "plays.yml"
             playbook.write_text(json.dumps(plays))
         given = {"kvlab_state_dir": str(self.state), "kvlab_ports": self.ports, **variables}
-        command = [Path(sys.executable).with_name("ansible-playbook"), playbook, "-vvv", "--diff", *arguments]
+        command = [Path(sys.executable).with_name("ansible-playbook"), playbook, *arguments]
         settings = {
-            "ANSIBLE_LOG_PATH": str(self.folder / "ansible.log"),
-            "ANSIBLE_CACHE_PLUGIN": "jsonfile",
-            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.folder / "facts"),
             "ANSIBLE_HOME": str(self.folder / "home"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home/tmp"),
         }
+        if not watched:
+            return self._run([*command, "-e", json.dumps(given)], settings)
+        settings |= {
+            "ANSIBLE_LOG_PATH": str(self.folder / "ansible.log"),
+            "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+            "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(self.folder / "facts"),
+        }
         with self._watched() as seen:
-            done = subprocess.run(
-                [*command, "-e", json.dumps(given)],
-                cwd=ROOT,
-                env={**os.environ, **settings},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        seen.returncode, seen.output = done.returncode, done.stdout + done.stderr
+            done = self._run([*command, "-vvv", "--diff", "-e", json.dumps(given)], settings)
+        seen.returncode, seen.output = done.returncode, done.output
         return seen
+
+    def _run(self, command: list[Any], settings: dict[str, str]) -> Run:
+        environment = {**os.environ, **settings}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return Run(done.returncode, done.stdout + done.stderr)
 
     def ok(self, *arguments: str, **more: Any) -> Run:
         """A play that must succeed."""

@@ -33,6 +33,7 @@ class Array:
     records: Records
     tokens: Tokens
     setup: Setup = field(default_factory=Setup)
+    emptying: set[str] = field(default_factory=set)  # names of the tasks that run
 
 
 @dataclass

@@ -33,7 +33,9 @@ def begin(array: Array, bucket: Bucket) -> None:
         "approx_total_size_unit_string": "B",
         "message": "",
     }
-    array.records.put(KIND, _name(bucket.namespace, bucket.name), task)
+    name = _name(bucket.namespace, bucket.name)
+    array.records.put(KIND, name, task)
+    array.emptying.add(name)
     access.set_emptying(array.service.index, bucket, on=True)
 
 
@@ -61,9 +63,18 @@ def remove_bucket(array: Array, bucket: Bucket) -> None:
 
 def step(array: Array) -> None:
     """Delete one batch for each task that runs; what is under retention stays, and the task fails at its end."""
-    for name, task in array.records.all(KIND).items():
-        if task["status"] in _RUNNING:
+    for name in sorted(array.emptying):
+        task = array.records.get(KIND, name)
+        if task is not None and task["status"] in _RUNNING:
             _advance(array, name, task)
+        else:
+            array.emptying.discard(name)
+
+
+def resume(array: Array) -> None:
+    """Take up the tasks that a stopped array left."""
+    tasks = array.records.all(KIND)
+    array.emptying |= {name for name, task in tasks.items() if task["status"] in _RUNNING}
 
 
 def _advance(array: Array, name: str, task: dict[str, Any]) -> None:

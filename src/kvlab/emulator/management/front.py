@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import sqlite3
 import struct
 import time
 from collections.abc import Awaitable, Callable
@@ -26,7 +27,8 @@ from kvlab.emulator.management.tokens import Administrator
 
 _log = logging.getLogger("kvlab.emulator.management")
 STEP_S = 0.05
-"""Seconds between two steps of what goes on behind the API: emptying of buckets, expiry of keys."""
+"""Seconds between two batches of a bucket that is emptied."""
+_EXPIRY_S = 1.0  # between two looks for keys that have expired
 
 _NOBODY = Administrator("", "")
 
@@ -56,9 +58,15 @@ class Front:
 
     async def work(self) -> None:
         """Do what the array does by itself, for ever."""
+        expiry = 0.0
         while True:
-            emptying.step(self._array)
-            keys.expire(self._array)
+            try:
+                emptying.step(self._array)
+                if time.monotonic() >= expiry:
+                    expiry = time.monotonic() + _EXPIRY_S
+                    keys.expire(self._array)
+            except (OSError, sqlite3.Error) as error:
+                _log.error("a bucket could not be emptied, or a key not be ended: %s", error)
             await asyncio.sleep(STEP_S)
 
     def _handler(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
@@ -179,6 +187,7 @@ class Front:
 def load(array: Array, base_urls: tuple[BaseUrl, ...]) -> None:
     """Let S3 know what is kept from before."""
     topology.publish_base_urls(array, base_urls)
+    emptying.resume(array)
     for name in array.records.all("user"):
         keys.publish(array, name)
     for user in array.records.all(iam.USER).values():
