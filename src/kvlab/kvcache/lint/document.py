@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ MAX_BYTES = 1_000_000
 """A configuration is a few kilobytes; more is another kind of file."""
 MAX_NODES = 50_000
 MAX_DEPTH = 50
+EXTRA = "extra_config"
+"""The part of an lmcache.yaml that LMCache hands to its back ends as it is."""
 
 Path = tuple[str, ...]
 
@@ -134,3 +136,26 @@ def whole_number(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError):
         return None
+
+
+def truthy(value: Any) -> bool:
+    """Whether the value is true as LMCache's own conversion reads it."""
+    return value is True or (isinstance(value, (str, int)) and str(value).strip().lower() in ("true", "1"))
+
+
+def backend_name(extra: Mapping[str, Any]) -> str | None:
+    """NIXL's back end in an extra_config as text, whatever YAML made of it; None where none is given."""
+    value = extra.get("nixl_backend")
+    return None if value is None else str(value)
+
+
+def flags_of(args: Sequence[str]) -> dict[str, str | None]:
+    """Flags and the value after each, `--a=b` taken apart; a flag without a value maps to None."""
+    out: dict[str, str | None] = {}
+    for number, argument in enumerate(args):
+        if not argument.startswith("--"):
+            continue
+        name, sign, value = argument.partition("=")
+        following = args[number + 1] if number + 1 < len(args) else None
+        out[name] = value if sign else (following if following and not following.startswith("--") else None)
+    return out

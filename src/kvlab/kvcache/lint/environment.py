@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvlab.kvcache.lint.document import UnreadableError
-from kvlab.kvcache.lint.types import Context, Finding, did_you_mean
+from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 from kvlab.kvcache.versions import release
 
 _NOT_KEYS = frozenset(
@@ -68,7 +68,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
         yield from _cufile_paths(env)
     for name in ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION"):
         if env.get(name, "").lower() == "when_supported":
-            yield _finding(
+            yield absent(
                 "ENV005",
                 "error" if accelerated else "warning",
                 name,
@@ -77,7 +77,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
             )
     allocator = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
     if "expandable_segments:True" in allocator:
-        yield _finding(
+        yield absent(
             "ENV006",
             "error" if accelerated else "warning",
             "PYTORCH_CUDA_ALLOC_CONF",
@@ -90,7 +90,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
         and env.get("VLLM_USE_V2_MODEL_RUNNER") != "0"
         and "LMCACHE_CONFIG_FILE" in env
     ):
-        yield _finding(
+        yield absent(
             "ENV007",
             "warning",
             "VLLM_USE_V2_MODEL_RUNNER",
@@ -103,7 +103,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
 def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
     seed = env.get("PYTHONHASHSEED")
     if seed is None or seed in ("", "random"):
-        yield _finding(
+        yield absent(
             "ENV002",
             "error",
             "PYTHONHASHSEED",
@@ -112,7 +112,7 @@ def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
             "Write PYTHONHASHSEED=0 for every process of every host.",
         )
     elif not (seed.isdigit() and int(seed) < 2**32):
-        yield _finding(
+        yield absent(
             "ENV002",
             "error",
             "PYTHONHASHSEED",
@@ -130,7 +130,7 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
             severity = (
                 context.strict() if key == "local_cpu" and value.lower() in ("true", "1") else "warning"
             )
-            yield _finding(
+            yield absent(
                 "ENV003",
                 severity,
                 name,
@@ -142,7 +142,7 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
         elif name.removeprefix("LMCACHE_") not in _NOT_KEYS:
             hint = did_you_mean(name, [f"LMCACHE_{k.upper()}" for k in context.lmcache.top])
             if hint:
-                yield _finding(
+                yield absent(
                     "ENV004", "warning", name, f"LMCache reads no {name}.{hint}", "Correct or remove it."
                 )
 
@@ -153,16 +153,16 @@ def _extra_config(name: str, value: str) -> Iterator[Finding]:
     except ValueError:
         parsed = None
     if not isinstance(parsed, dict):
-        yield _finding("ENV003", "error", name, f"{name} is not a JSON object.", "Correct or remove it.")
+        yield absent("ENV003", "error", name, f"{name} is not a JSON object.", "Correct or remove it.")
         return
-    yield _finding(
+    yield absent(
         "ENV003", "warning", name, f"{name} replaces extra_config of the file.", "Set it in one place only."
     )
 
 
 def _cufile_paths(env: Mapping[str, str]) -> Iterator[Finding]:
     if not env.get("CUFILE_ENV_PATH_JSON"):
-        yield _finding(
+        yield absent(
             "ENV008",
             "error",
             "CUFILE_ENV_PATH_JSON",
@@ -170,14 +170,10 @@ def _cufile_paths(env: Mapping[str, str]) -> Iterator[Finding]:
             "Name the profile's cufile.json.",
         )
     if not env.get("CUOBJ_ENV_PATH_JSON"):
-        yield _finding(
+        yield absent(
             "ENV009",
             "warning",
             "CUOBJ_ENV_PATH_JSON",
             "from client 1.4 on (CUDA 13.5) the file is chosen by CUOBJ_ENV_PATH_JSON alone.",
             "Set both variables.",
         )
-
-
-def _finding(code: str, severity: Any, key: str, reason: str, remedy: str) -> Finding:
-    return Finding(code, severity, key, 0, reason, remedy)

@@ -65,6 +65,11 @@ class Context:
         return "warning" if self.profile is None else "error"
 
 
+def absent(code: str, severity: Severity, key: str, reason: str, remedy: str) -> Finding:
+    """A finding without a line: the key is missing, or stands in an argument list or an environment."""
+    return Finding(code, severity, key, 0, reason, remedy)
+
+
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that a misspelt one most likely means."""
     found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.75)
