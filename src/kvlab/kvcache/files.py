@@ -43,15 +43,30 @@ def read_json_object(name: str) -> dict[str, Any]:
     """A JSON file that holds an object, such as config.json.
 
     Raises:
-        KvlabError: it cannot be read or is something else.
+        KvlabError: it cannot be read, is something else, or gives a key twice.
     """
     text, _ = read_text(name)
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = json.loads(text, object_pairs_hook=lambda pairs: _unique(name, pairs))
+    except json.JSONDecodeError as error:
         raise KvlabError(f"{name} is not JSON: {error}.") from None
+    except RecursionError:
+        raise KvlabError(f"{name} is nested deeper than any configuration.") from None
+    except ValueError:
+        raise KvlabError(
+            f"{name} holds a number of thousands of digits, which no configuration has."
+        ) from None
     if not isinstance(values, dict):
         raise KvlabError(f"{name} is not a JSON object; give the model's config.json.")
+    return values
+
+
+def _unique(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise KvlabError(f"{name} gives {key} twice; remove one of the two.")
+        values[key] = value
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,10 @@ MAX_BYTES = 1_000_000
 """A configuration is a few kilobytes; more is another kind of file."""
 MAX_NODES = 50_000
 MAX_DEPTH = 50
+MAX_NUMBER_BITS = 256
+_LONG_NUMBER = "it holds a number longer than any setting"
+_WRONG_TAG = (ArithmeticError, AttributeError, LookupError, TypeError)
+"""What PyYAML lets through when a tag such as !!timestamp or !!bool stands before something else."""
 EXTRA = "extra_config"
 """The part of an lmcache.yaml that LMCache hands to its back ends as it is."""
 
@@ -72,11 +77,17 @@ def read(text: str, name: str) -> Document:
         twice: list[tuple[str, int]] = []
         _walk(node, (), lines, twice, [0])
         values = yaml.load(text, Loader=_Loader)
+        plain = _plain(values)
     except yaml.YAMLError as error:
-        raise UnreadableError(f"{name} is not YAML: {_where(error)}.") from None
-    except (RecursionError, ValueError, OverflowError, TypeError) as error:
-        raise UnreadableError(f"{name} cannot be read as YAML: {_first_line(error)}.") from None
-    return Document(_plain(values), lines, tuple(twice))
+        kind = "JSON" if name.endswith(".json") else "YAML"
+        raise UnreadableError(f"{name} is not {kind}: {_where(error)}.") from None
+    except _WRONG_TAG:
+        raise UnreadableError(f"{name} cannot be read as YAML: a value is not what its tag says.") from None
+    except (RecursionError, ValueError) as error:
+        # Python's own sentence about a long number is about Python.
+        reason = _LONG_NUMBER if "digits" in str(error) else _first_line(error)
+        raise UnreadableError(f"{name} cannot be read as YAML: {reason}.") from None
+    return Document(plain, lines, tuple(twice))
 
 
 def _walk(
@@ -107,6 +118,8 @@ def _plain(values: Any) -> Any:
         return {str(key): _plain(value) for key, value in values.items()}
     if isinstance(values, list):
         return [_plain(value) for value in values]
+    if isinstance(values, int) and values.bit_length() > MAX_NUMBER_BITS:
+        raise ValueError(_LONG_NUMBER)
     return values
 
 
@@ -136,6 +149,15 @@ def whole_number(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError):
         return None
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in a text, or None where it holds anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def truthy(value: Any) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from kvlab.kvcache.lint.document import UnreadableError
+from kvlab.kvcache.lint.document import UnreadableError, json_object
 from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 from kvlab.kvcache.versions import release
 
@@ -111,12 +109,12 @@ def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
             "error says so.",
             "Write PYTHONHASHSEED=0 for every process of every host.",
         )
-    elif not (seed.isdigit() and int(seed) < 2**32):
+    elif not (seed.isascii() and seed.isdigit() and len(seed) <= 10 and int(seed) < 2**32):
         yield absent(
             "ENV002",
             "error",
             "PYTHONHASHSEED",
-            f"PYTHONHASHSEED {seed!r} stops Python.",
+            f"PYTHONHASHSEED {seed[:32]!r} stops Python.",
             "Write PYTHONHASHSEED=0.",
         )
 
@@ -148,11 +146,7 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
 
 
 def _extra_config(name: str, value: str) -> Iterator[Finding]:
-    try:
-        parsed: Any = json.loads(value)
-    except ValueError:
-        parsed = None
-    if not isinstance(parsed, dict):
+    if json_object(value) is None:
         yield absent("ENV003", "error", name, f"{name} is not a JSON object.", "Correct or remove it.")
         return
     yield absent(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvlab.kvcache.geometry import GIB
 from kvlab.kvcache.lint import nixl_params
-from kvlab.kvcache.lint.document import Document, flags_of, whole_number
+from kvlab.kvcache.lint.document import Document, flags_of, json_object, whole_number
 from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 
 _SECRETS = ("access_key", "secret_key", "session_token", "aws_access_key_id", "aws_secret_access_key")
@@ -100,11 +99,8 @@ def _sizes(flags: dict[str, str | None], context: Context) -> Iterator[Finding]:
 
 
 def _adapter(text: str, context: Context) -> Iterator[Finding]:
-    try:
-        adapter: Any = json.loads(text)
-    except ValueError:
-        adapter = None
-    if not isinstance(adapter, dict):
+    adapter = json_object(text)
+    if adapter is None:
         yield absent("MPS007", "error", "--l2-adapter", "the adapter is not a JSON object.", "Correct it.")
         return
     params = adapter.get("backend_params")

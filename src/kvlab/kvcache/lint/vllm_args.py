@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from kvlab.kvcache.lint import combinations
-from kvlab.kvcache.lint.document import flags_of
+from kvlab.kvcache.lint.document import flags_of, json_object
 from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 
 _CONNECTORS = ("LMCacheConnectorV1", "LMCacheMPConnector")
@@ -43,11 +41,8 @@ def check(args: Sequence[str], context: Context) -> Iterator[Finding]:
             "a baseline has no external cache.",
             "Remove the connector.",
         )
-    try:
-        config: Any = json.loads(text)
-    except ValueError:
-        config = None
-    if not isinstance(config, dict):
+    config = json_object(text)
+    if config is None:
         yield absent("VLM004", "error", "--kv-transfer-config", "it is not a JSON object.", "Correct it.")
         return
     connector = config.get("kv_connector")
