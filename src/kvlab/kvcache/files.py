@@ -102,10 +102,15 @@ def context_of(
     if tp < 1:
         raise KvlabError(f"tp is {tp}; it must be positive.")
     values: dict[str, str] | None = None if env is None and not env_files else dict(env or {})
+    exposed: dict[str, str] = {}
     for file in env_files:
-        text, _ = read_text(file)
+        text, mode = read_text(file)
         assert values is not None
-        values |= environment.parse(text, file)
+        found = environment.parse(text, file)
+        values |= found
+        if mode & 0o077:
+            secrets = environment.SECRETS.intersection(name for name, value in found.items() if value)
+            exposed |= dict.fromkeys(secrets, f"{file} (mode {mode:04o})")
     return Context(
         lmcache=knownkeys.lmcache(lmcache),
         nixl=nixl,
@@ -116,6 +121,7 @@ def context_of(
         tp=tp,
         env=values,
         addresses=frozenset(_address(a) for a in addresses) if addresses else None,
+        exposed=exposed,
     )
 
 

@@ -16,6 +16,8 @@ CUOBJECT_LIMIT = 4 * GIB - 64 * 1024
 ENGINE_STEP_TOKENS = 8192
 """Tokens of one prefill step: vLLM's usual max_num_batched_tokens for a server."""
 VLLM_BLOCK_TOKENS = 16
+PINNED_LIMIT_GIB = 512
+"""From this size on the driver refuses to pin host memory in one piece (cudaHostRegister)."""
 
 
 def check(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
@@ -155,6 +157,15 @@ def _tiers(doc: Document, context: Context) -> Iterator[Finding]:
             path,
             f"max_local_cpu_size is {pool}: every store passes through this pool, even with local_cpu: false.",
             "Give a few GiB.",
+        )
+    elif pool is not None and pool >= PINNED_LIMIT_GIB:
+        yield doc.finding(
+            "LMC058",
+            "warning",
+            path,
+            f"max_local_cpu_size is {pool:g} GiB; host memory of {PINNED_LIMIT_GIB} GiB and more cannot be "
+            "pinned in one piece.",
+            f"Give less than {PINNED_LIMIT_GIB}.",
         )
     elif pool is not None and context.geometry is not None:
         step = ENGINE_STEP_TOKENS * context.geometry.bytes_per_token_per_rank

@@ -26,6 +26,10 @@ _NOT_KEYS = frozenset(
 """LMCACHE_ variables that are no configuration key."""
 
 
+SECRETS = frozenset(("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
+"""Variables that nobody but the service may read. An access key alone opens nothing."""
+
+
 def parse(text: str, name: str) -> dict[str, str]:
     """KEY=VALUE lines as systemd's EnvironmentFile has them: blank lines and # comments skipped, quotes removed.
 
@@ -62,6 +66,23 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
         return
     yield from _hash_seed(env)
     yield from _overrides(env, context)
+    yield from _secrets(env, context)
+    if not env.get("LMCACHE_CONFIG_FILE"):
+        yield absent(
+            "ENV010",
+            "error",
+            "LMCACHE_CONFIG_FILE",
+            "LMCACHE_CONFIG_FILE is not set: LMCache goes by its defaults and reads no file.",
+            "Name the profile's lmcache.yaml.",
+        )
+    if env.get("LMCACHE_FORCE_SKIP_SAVE"):
+        yield absent(
+            "ENV012",
+            context.strict(),
+            "LMCACHE_FORCE_SKIP_SAVE",
+            "LMCACHE_FORCE_SKIP_SAVE is set, to whatever value: this instance reads the cache and stores nothing.",
+            "Remove it where the instance shall store.",
+        )
     if accelerated:
         yield from _cufile_paths(env)
     for name in ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION"):
@@ -116,6 +137,27 @@ def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
             "PYTHONHASHSEED",
             f"PYTHONHASHSEED {seed[:32]!r} stops Python.",
             "Write PYTHONHASHSEED=0.",
+        )
+
+
+def _secrets(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
+    for name, place in context.exposed.items():
+        yield absent(
+            "ENV011",
+            "error",
+            name,
+            f"{name} stands in {place}, which others may read.",
+            "chmod 0600.",
+        )
+    pair = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    missing = [name for name in pair if not env.get(name)]
+    if len(missing) == 1:
+        yield absent(
+            "ENV013",
+            "error",
+            missing[0],
+            f"of {pair[0]} and {pair[1]} only one is set; the SDK takes neither and requests go out unsigned.",
+            f"Set {missing[0]} too.",
         )
 
 

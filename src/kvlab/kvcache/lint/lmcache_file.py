@@ -9,6 +9,16 @@ from kvlab.kvcache.lint import storage
 from kvlab.kvcache.lint.document import EXTRA, Document, whole_number
 from kvlab.kvcache.lint.types import Context, Finding, did_you_mean, nearest
 
+_SWITCHES = (
+    "enable_nixl_storage",
+    "nixl_async_put",
+    "nixl_enable_prog_thread",
+    "nixl_presence_cache",
+    "nixl_presence_cache_only",
+    "nixl_use_hugepages",
+)
+"""Keys of extra_config that LMCache tests for truth as they are, without a conversion."""
+
 
 def check(doc: Document, context: Context) -> Iterator[Finding]:
     """Every finding about an lmcache.yaml."""
@@ -80,6 +90,7 @@ def _type(doc: Document, key: str, value: Any, kind: str) -> Iterator[Finding]:
     """What LMCache's own conversion makes of a value that has the wrong type: often nothing at all."""
     if value is None:
         return
+    kind = kind.removeprefix("Optional[").removesuffix("]")
     if (
         kind == "bool"
         and not isinstance(value, bool)
@@ -97,7 +108,7 @@ def _type(doc: Document, key: str, value: Any, kind: str) -> Iterator[Finding]:
             "LMC006",
             "error",
             (key,),
-            f"{key} is {value!r}, not a whole number; LMCache drops it.",
+            f"{key} is {value!r}, not a whole number; LMCache drops it or cuts it.",
             "Write a number.",
         )
     elif kind == "float":
@@ -115,6 +126,17 @@ def _type(doc: Document, key: str, value: Any, kind: str) -> Iterator[Finding]:
 
 def _extra_keys(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
     known = context.lmcache.extra
+    for key in _SWITCHES:
+        value = extra.get(key)
+        if value is not None and not isinstance(value, bool):
+            yield doc.finding(
+                "LMC053",
+                "error",
+                (EXTRA, key),
+                f"{key} is {value!r}, not true or false: LMCache converts nothing under extra_config, and any text "
+                'counts as true, "false" too.',
+                "Write true or false without quotes.",
+            )
     for key in extra:
         path = (EXTRA, key)
         if key in known or "." in key or key.startswith(("storage_plugin", "remote_storage_plugin")):

@@ -9,6 +9,9 @@ from kvlab.kvcache.lint.document import EXTRA, Document, truthy, whole_number
 from kvlab.kvcache.lint.types import Context, Finding
 from kvlab.kvcache.versions import release
 
+_HASHES = frozenset(("builtin", "sha256", "sha256_cbor", "sha256_cbor_64bit", "xxhash", "xxhash_cbor"))
+"""Python's hash(), and the names that vLLM's get_hash_fn_by_name has had."""
+
 
 def check(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
     if truthy(extra.get("nixl_async_put")):
@@ -71,6 +74,23 @@ def check(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Fi
                     f"{key} does not go with the NIXL storage back end as tested.",
                     "Switch it off.",
                 )
+    if truthy(doc.get("enable_async_loading")) and extra.get("nixl_pool_size") == 0:
+        yield doc.finding(
+            "LMC054",
+            "warning",
+            ("enable_async_loading",),
+            "enable_async_loading does not make the reads of a dynamic pool asynchronous; it only changes the lookup.",
+            "Write enable_async_loading: false.",
+        )
+    algorithm = doc.get("pre_caching_hash_algorithm")
+    if algorithm is not None and algorithm not in _HASHES:
+        yield doc.finding(
+            "LMC057",
+            "warning",
+            ("pre_caching_hash_algorithm",),
+            f"vLLM has no hash {algorithm!r}; LMCache takes Python's hash() instead, with a line in its log.",
+            f"One of {', '.join(sorted(_HASHES))}.",
+        )
     timeout = whole_number(doc.get("lookup_timeout_ms"))
     if timeout is not None and timeout < 3000:
         yield doc.finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvlab.kvcache import knownkeys
 from kvlab.kvcache.geometry import GIB
 from kvlab.kvcache.lint import nixl_params
 from kvlab.kvcache.lint.document import Document, flags_of, json_object, whole_number
@@ -114,8 +115,30 @@ def _adapter(text: str, context: Context) -> Iterator[Finding]:
             f"{named[0]} stands on the command line, where every user of the host can read it.",
             "Leave it out; give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY by a 0600 environment file.",
         )
+    if adapter.get("type") == "nixl_store_dynamic" and not _is_file(adapter):
+        yield absent(
+            "MPS012",
+            "error",
+            "--l2-adapter backend",
+            f"nixl_store_dynamic is for file back ends, not {adapter.get('backend')!r}: no server starts.",
+            'Write "type": "nixl_store" for OBJ.',
+        )
     if adapter.get("type") != "nixl_store":
         return
+    # The parameters are judged as if they stood in a file; their place is the argument.
+    doc = Document({"backend_params": params}, {}, ())
+    if _is_file(adapter):
+        yield from nixl_params.strings_only(doc, ("backend_params",))
+        yield from _files(params)
+    elif adapter.get("backend") not in _backends():
+        yield absent(
+            "MPS013",
+            "error",
+            "--l2-adapter backend",
+            f"{adapter.get('backend')!r} is no NIXL back end; the server does not start."
+            + did_you_mean(str(adapter.get("backend")).upper(), _backends()),
+            f"One of {', '.join(_backends())}.",
+        )
     pool = adapter.get("pool_size")
     if isinstance(pool, bool) or not isinstance(pool, int) or pool <= 0:
         yield absent(
@@ -137,9 +160,37 @@ def _adapter(text: str, context: Context) -> Iterator[Finding]:
                 f"Give several times {need}.",
             )
     if adapter.get("backend") == "OBJ":
-        # The parameters are judged as if they stood in a file; their place is the argument.
-        doc = Document({"backend_params": params}, {}, ())
         yield from nixl_params.check(doc, ("backend_params",), context)
+
+
+def _backends() -> list[str]:
+    known: list[str] = knownkeys.data("nixl-obj")["server_backends"]
+    return known
+
+
+def _is_file(adapter: dict[str, Any]) -> bool:
+    """Whether the adapter keeps its objects in files."""
+    return adapter.get("backend") in _backends() and adapter.get("backend") not in ("OBJ", "AZURE_BLOB")
+
+
+def _files(params: dict[str, Any]) -> Iterator[Finding]:
+    for key, example in (("file_path", "/mounted/folder"), ("use_direct_io", "false")):
+        if key not in params:
+            yield absent(
+                "MPS014",
+                "error",
+                f"--l2-adapter backend_params {key}",
+                f"a file back end needs {key}; the server does not start.",
+                f'Add "{key}": "{example}".',
+            )
+    if "file_size" not in params:
+        yield absent(
+            "MPS015",
+            "warning",
+            "--l2-adapter backend_params file_size",
+            "file_size is missing: every slot is a file of --l1-align-bytes that stays open, 4 KiB by default.",
+            'Add "file_size", a multiple of --l1-align-bytes.',
+        )
 
 
 def _slots_per_file(params: dict[str, Any], slot: int) -> int:

@@ -62,6 +62,7 @@ def _backend(doc: Document, backend: str | None, context: Context) -> Iterator[F
                 f"{backend} needs a folder.",
                 "Add nixl_path: /mounted/folder.",
             )
+        yield from _paths(doc, context)
         if backend == "GDS_MT" and doc.get("use_layerwise"):
             yield doc.finding(
                 "LMC013",
@@ -70,6 +71,30 @@ def _backend(doc: Document, backend: str | None, context: Context) -> Iterator[F
                 "layerwise loading does not work with GDS_MT.",
                 "Switch it off.",
             )
+
+
+def _paths(doc: Document, context: Context) -> Iterator[Finding]:
+    path, sharding = doc.get(EXTRA, "nixl_path"), doc.get(EXTRA, "nixl_path_sharding")
+    takes_lists = "nixl_path_sharding" in context.lmcache.extra
+    if isinstance(path, list) and not (takes_lists and doc.get(EXTRA, "nixl_pool_size")):
+        yield doc.finding(
+            "LMC055",
+            "error",
+            (EXTRA, "nixl_path"),
+            "several folders are for a static pool only."
+            if takes_lists
+            else f"LMCache {context.lmcache.version} takes one folder only.",
+            "Write nixl_path: /mounted/folder.",
+        )
+    if takes_lists and sharding not in (None, "by_gpu"):
+        yield doc.finding(
+            "LMC056",
+            "error",
+            (EXTRA, "nixl_path_sharding"),
+            f"nixl_path_sharding {sharding!r} does not exist; the back end does not start, and vLLM serves without a "
+            "cache.",
+            "Write by_gpu, or remove the key.",
+        )
 
 
 def _pool(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Finding]:
@@ -151,6 +176,7 @@ def _endpoint_list(doc: Document, extra: dict[str, Any], context: Context) -> It
         here = (*path, str(number))
         if isinstance(endpoint, str):
             yield from nixl_params.check_url(doc, here, endpoint, params.get("scheme"))
+            yield from nixl_params.plain_http(doc, here, endpoint, nixl_params.has_real_keys(params, context))
         else:
             yield doc.finding(
                 "NIX015", "error", here, f"{endpoint!r} is no endpoint.", "Write http(s)://host:port."
