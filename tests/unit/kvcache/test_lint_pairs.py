@@ -213,3 +213,29 @@ def test_a_dynamic_store_of_files_is_no_error(values: dict[str, Any]) -> None:
     spec = values | {"name": "file", "file_path": "/mnt"}
     text = arguments(spec, "lmcache.args", '"type":"nixl_store"', '"type":"nixl_store_dynamic"')
     assert "MPS012" not in ids(text, context("0.5.6", vllm="0.32.0", profile="file"), "lmcache.args")
+
+
+def test_a_key_of_cufile_json_that_is_given_twice() -> None:
+    once = '{"properties": {"allow_compat_mode": false}}'
+    twice = '{"properties": {"allow_compat_mode": true, "allow_compat_mode": false}}'
+    assert "CUF001" not in ids(once, context(), "cufile.json")
+    assert "CUF001" in ids(twice, context(), "cufile.json")
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, set()),
+        ({"use_layerwise": True}, {"LMC013"}),
+        ({"nixl_endpoint_list": ["http://h:1"]}, {"LMC049"}),
+        ({"nixl_backend": "POSIX", "nixl_buffer_device": "cuda"}, {"LMC024"}),
+    ],
+)
+def test_what_does_not_go_with_files(
+    in_process: dict[str, Any], changes: dict[str, Any], expected: set[str]
+) -> None:
+    values = rendered(in_process, name="file", file_path="/mnt", gds=True)
+    for key, value in changes.items():
+        (values["extra_config"] if key in ("nixl_endpoint_list", "nixl_backend") else values)[key] = value
+    found = ids(yaml.safe_dump(values), context(profile="file"))
+    assert found & {"LMC013", "LMC024", "LMC049"} == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kvlab.kvcache.lint.document import UnreadableError, json_object
+from kvlab.kvcache.lint.document import UnreadableError, json_object, truthy
 from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 from kvlab.kvcache.versions import release
 
@@ -167,12 +167,10 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
             continue
         key = name.removeprefix("LMCACHE_").lower()
         if key in context.lmcache.top:
-            severity = (
-                context.strict() if key == "local_cpu" and value.lower() in ("true", "1") else "warning"
-            )
+            spoils = key == "local_cpu" and truthy(value)
             yield absent(
                 "ENV003",
-                severity,
+                context.strict() if spoils else "warning",
                 name,
                 f"{name}={value} overrides {key} of the file.",
                 "Set it in one place only.",

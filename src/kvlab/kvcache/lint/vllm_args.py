@@ -104,9 +104,12 @@ def _in_process(flags: dict[str, str | None], config: dict[str, Any], context: C
         if key == name:
             continue
         if key in context.lmcache.top:
-            reason = f"{name} overrides {key} of lmcache.yaml after LMCache has validated that."
             yield absent(
-                "VLM010", "warning", f"--kv-transfer-config {name}", reason, "Set it in lmcache.yaml."
+                "VLM010",
+                "warning",
+                f"--kv-transfer-config {name}",
+                f"{name} overrides {key} of lmcache.yaml after LMCache has validated that.",
+                "Set it in lmcache.yaml.",
             )
         else:
             yield absent(
