@@ -7,14 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kvlab.errors import KvlabError
+from kvlab.kvcache.files import read_text
+from kvlab.kvcache.lint import document
+from kvlab.kvcache.versions import release
 
 PROOFS = ("resolved", "imported", "ran-simulated", "ran-on-gpu")
 """How far a stack has been proven, weakest first."""
 
-_REQUIRED = ("name", "summary", "proven", "python", "device", "torch", "packages", "left_out", "overrides")
+_TEXT, _LIST, _MAPPING = (str, "a text"), (list, "a list"), (dict, "a mapping")
+_KINDS: Mapping[str, tuple[type, str]] = {
+    "name": _TEXT, "summary": _TEXT, "proven": _TEXT, "python": _LIST, "device": _TEXT, "torch": _MAPPING,
+    "packages": _MAPPING, "left_out": _MAPPING, "overrides": _MAPPING,
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,27 +64,26 @@ class Stack:
 
 
 def known(folder: Path) -> list[str]:
-    """Names of the stacks in a folder."""
-    return sorted(p.stem for p in folder.glob("*.yml"))
+    """Names of the stacks in a folder.
+
+    Raises KvlabError when the folder holds none.
+    """
+    names = sorted(p.stem for p in folder.glob("*.yml"))
+    if not names:
+        raise KvlabError(f"{folder} holds no stack files (*.yml); name the folder by --stacks.")
+    return names
 
 
 def load(folder: Path, name: str) -> Stack:
     """Read stacks/<name>.yml.
 
-    Raises KvlabError when there is no such stack or its file lacks a field.
+    Raises KvlabError when there is no such stack, or its file lacks a field or holds another kind of value there.
     """
     file = folder / f"{name}.yml"
-    if not file.is_file():
+    if name not in known(folder):
         raise KvlabError(f"there is no stack named {name!r}; choose one of: {', '.join(known(folder))}")
-    try:
-        data: dict[str, Any] = yaml.safe_load(file.read_text())
-    except yaml.YAMLError as error:
-        raise KvlabError(f"{file} is not YAML: {error}") from error
-    missing = [key for key in _REQUIRED if key not in data]
-    if missing:
-        raise KvlabError(f"{file} lacks {', '.join(missing)}; see stacks/current-cpu.yml for a whole one")
-    if data["proven"] not in PROOFS:
-        raise KvlabError(f"{file} says proven: {data['proven']}; it must be one of {', '.join(PROOFS)}")
+    text, _ = read_text(str(file))
+    data = _checked(file, document.read(text, str(file)))
     return Stack(
         name=data["name"],
         summary=data["summary"],
@@ -88,7 +92,7 @@ def load(folder: Path, name: str) -> Stack:
         device=data["device"],
         torch_version=data["torch"]["version"],
         packages={
-            key: Package(p["distribution"], str(p["version"]), p.get("note", ""))
+            key: Package(p["distribution"], p["version"], p.get("note", ""))
             for key, p in data["packages"].items()
         },
         additional=tuple(data.get("additional", ())),
@@ -96,3 +100,30 @@ def load(folder: Path, name: str) -> Stack:
         overrides={key: str(value) for key, value in data["overrides"].items()},
         file=file,
     )
+
+
+def _checked(file: Path, doc: document.Document) -> dict[str, Any]:
+    """The values of a stack file, of which every field is there and of its kind."""
+    data, whole = doc.values, "see stacks/current-cpu.yml for a whole one"
+    if doc.twice:
+        raise KvlabError(f"{file} gives {doc.twice[0][0]} twice; remove one of the two")
+    missing = [key for key in _KINDS if key not in data]
+    if missing:
+        raise KvlabError(f"{file} lacks {', '.join(missing)}; {whole}")
+    for key, (kind, word) in {**_KINDS, "additional": _LIST}.items():
+        if not isinstance(data.get(key, []), kind):
+            raise KvlabError(f"{file}: {key} is not {word}; {whole}")
+    # YAML makes a number of 3.10 or 1.10, which is another version than was written.
+    if not all(isinstance(version, str) for version in data["python"]):
+        raise KvlabError(f"{file}: the versions under python must stand in quotes; {whole}")
+    if data["proven"] not in PROOFS:
+        raise KvlabError(f"{file} says proven: {data['proven']}; it must be one of {', '.join(PROOFS)}")
+    for key, package in {"torch": data["torch"] | {"distribution": "torch"}, **data["packages"]}.items():
+        version = package.get("version") if isinstance(package, dict) else None
+        if not isinstance(version, str) or not isinstance(package.get("distribution"), str):
+            raise KvlabError(f"{file}: {key} needs its distribution and its version, both as text; {whole}")
+        try:
+            release(version)
+        except KvlabError as error:
+            raise KvlabError(f"{file}: {key}: {error}") from None
+    return data

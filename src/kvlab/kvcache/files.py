@@ -43,15 +43,30 @@ def read_json_object(name: str) -> dict[str, Any]:
     """A JSON file that holds an object, such as config.json.
 
     Raises:
-        KvlabError: it cannot be read or is something else.
+        KvlabError: it cannot be read, is something else, or gives a key twice.
     """
     text, _ = read_text(name)
     try:
-        values = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        values = json.loads(text, object_pairs_hook=lambda pairs: _unique(name, pairs))
+    except json.JSONDecodeError as error:
         raise KvlabError(f"{name} is not JSON: {error}.") from None
+    except RecursionError:
+        raise KvlabError(f"{name} is nested deeper than any configuration.") from None
+    except ValueError:
+        raise KvlabError(
+            f"{name} holds a number of thousands of digits, which no configuration has."
+        ) from None
     if not isinstance(values, dict):
         raise KvlabError(f"{name} is not a JSON object; give the model's config.json.")
+    return values
+
+
+def _unique(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise KvlabError(f"{name} gives {key} twice; remove one of the two.")
+        values[key] = value
     return values
 
 
@@ -87,10 +102,15 @@ def context_of(
     if tp < 1:
         raise KvlabError(f"tp is {tp}; it must be positive.")
     values: dict[str, str] | None = None if env is None and not env_files else dict(env or {})
+    exposed: dict[str, str] = {}
     for file in env_files:
-        text, _ = read_text(file)
+        text, mode = read_text(file)
         assert values is not None
-        values |= environment.parse(text, file)
+        found = environment.parse(text, file)
+        values |= found
+        if mode & 0o077:
+            secrets = environment.SECRETS.intersection(name for name, value in found.items() if value)
+            exposed |= dict.fromkeys(secrets, f"{file} (mode {mode:04o})")
     return Context(
         lmcache=knownkeys.lmcache(lmcache),
         nixl=nixl,
@@ -101,6 +121,7 @@ def context_of(
         tp=tp,
         env=values,
         addresses=frozenset(_address(a) for a in addresses) if addresses else None,
+        exposed=exposed,
     )
 
 

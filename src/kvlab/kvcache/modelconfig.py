@@ -256,7 +256,7 @@ def _layer_kinds(config: Mapping[str, Any], model_type: str, total: int, family:
             raise KvlabError(
                 f"config.json: layer_types lists {len(explicit)} layers, num_hidden_layers {total}."
             )
-        unknown = sorted({str(t) for t in explicit if t not in _KIND_OF_TYPE})
+        unknown = sorted({str(t) for t in explicit if str(t) not in _KIND_OF_TYPE})
         if unknown:
             raise KvlabError(
                 f"config.json: layer type {unknown[0]!r} is not one whose KV layout kvlab knows."
@@ -265,8 +265,12 @@ def _layer_kinds(config: Mapping[str, Any], model_type: str, total: int, family:
     else:
         kinds = _kinds_by_rule(config, model_type, total, family)
     shared = config.get("num_kv_shared_layers")
-    if isinstance(shared, int) and 0 < shared < total:
-        kinds[-shared:] = ["shared"] * shared
+    if shared is not None:
+        if isinstance(shared, bool) or not isinstance(shared, int) or not 0 <= shared < total:
+            raise KvlabError(
+                f"config.json: num_kv_shared_layers is {shared!r}; it must be a whole number below {total}, the layers."
+            )
+        kinds[total - shared :] = ["shared"] * shared
     return kinds
 
 
@@ -287,9 +291,9 @@ def _kinds_by_rule(config: Mapping[str, Any], model_type: str, total: int, famil
             period = 6
         if period is None and model_type in ("cohere2", "olmo3"):
             period = 4
-        if isinstance(period, str):
+        if isinstance(period, str) and period and not period.strip("GL"):
             return [("full" if period[i % len(period)] == "G" else "sliding") for i in range(total)]
-        if not isinstance(period, int) or period < 1:
+        if isinstance(period, bool) or not isinstance(period, int) or period < 1:
             raise KvlabError("config.json says a window but not which layers use it (layer_types).")
         return every(period, period - 1, "sliding")
     if model_type.startswith("llama4"):
@@ -315,10 +319,10 @@ def _hybrid_kinds(config: Mapping[str, Any], model_type: str, total: int) -> lis
         return [marks.get(mark, "none") for mark in pattern[:total]]
     for key in ("attn_layer_indices", "full_attn_idxs"):
         indices = config.get(key)
-        if isinstance(indices, Sequence) and indices:
+        if isinstance(indices, list) and indices:
             return ["full" if i in indices else "linear" for i in range(total)]
     linear = config.get("linear_attn_config")
-    if isinstance(linear, Mapping) and isinstance(linear.get("full_attn_layers"), Sequence):
+    if isinstance(linear, Mapping) and isinstance(linear.get("full_attn_layers"), list):
         # Kimi-Linear counts layers from 1.
         return ["full" if i + 1 in linear["full_attn_layers"] else "linear" for i in range(total)]
     types = config.get("attn_type_list")

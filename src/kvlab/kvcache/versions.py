@@ -13,7 +13,8 @@ def release(version: str) -> tuple[int, ...]:
     Raises:
         KvlabError: the text does not begin with a release number.
     """
-    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
-    if match is None:
-        raise KvlabError(f"{version!r} is not a version number.")
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version, re.ASCII)
+    if match is None or len(version) > 64:
+        shown = version if len(version) <= 64 else version[:60] + "..."
+        raise KvlabError(f"{shown!r} is not a version number.")
     return tuple(int(part) for part in match[1].split("."))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from lint_files import GOOD_ENV, P, arguments, context, ids, judged, put, rendered
 
 from kvlab.errors import KvlabError
 from kvlab.kvcache import knownkeys, lint, render
@@ -16,54 +17,6 @@ from kvlab.kvcache.lint import environment
 from kvlab.kvcache.profile import ProfileSpec
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "kvcache"
-GOOD_ENV = {
-    "PYTHONHASHSEED": "0",
-    "AWS_ACCESS_KEY_ID": "a",
-    "AWS_SECRET_ACCESS_KEY": "b",
-    "CUFILE_ENV_PATH_JSON": "/x/cufile.json",
-    "CUOBJ_ENV_PATH_JSON": "/x/cuobj.json",
-    "VLLM_USE_V2_MODEL_RUNNER": "0",
-    "LMCACHE_CONFIG_FILE": "/x/lmcache.yaml",
-}
-P = ("extra_config", "nixl_backend_params")
-
-
-def rendered(in_process: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    spec = ProfileSpec.from_mapping(in_process | changes)
-    out: dict[str, Any] = yaml.safe_load(render.profile(spec).files["lmcache.yaml"].content)
-    return out
-
-
-def put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
-    copy: dict[str, Any] = json.loads(json.dumps(values))
-    inner = copy
-    for key in path[:-1]:
-        inner = inner[key]
-    if value is ...:
-        del inner[path[-1]]
-    else:
-        inner[path[-1]] = value
-    return copy
-
-
-def context(lmcache: str = "0.5.3", **changes: Any) -> lint.Context:
-    known: dict[str, Any] = {
-        "nixl": "1.5.1",
-        "vllm": "0.25.1",
-        "env": GOOD_ENV,
-        "profile": "s3-rdma",
-    } | changes
-    return lint.Context(lmcache=knownkeys.lmcache(lmcache), **known)
-
-
-def ids(text: str, ctx: lint.Context, name: str = "lmcache.yaml") -> set[str]:
-    return {finding.id for finding in lint.lint(text, name, ctx)}
-
-
-def judged(values: dict[str, Any], path: tuple[str, ...], value: Any, ctx: lint.Context) -> set[str]:
-    """Ids that appear when one key is changed, over those that the good file has."""
-    before = ids(yaml.safe_dump(values), ctx)
-    return ids(yaml.safe_dump(put(values, path, value)), ctx) - before
 
 
 def test_a_rendered_file_has_nothing_but_the_defect_of_its_release(in_process: dict[str, Any]) -> None:
@@ -317,15 +270,6 @@ def test_nvidias_comments_and_tabs_do_not_hide_the_rest() -> None:
     assert found["CUF007"].line == 4
 
 
-def arguments(values: dict[str, Any], file: str, old: str, new: str | None) -> str:
-    args = json.loads(render.profile(ProfileSpec.from_mapping(values)).files[file].content)
-    if new is None:
-        at = args.index(old)
-        value = at + 1 < len(args) and not args[at + 1].startswith("--")
-        return json.dumps(args[:at] + args[at + (2 if value else 1) :])
-    return json.dumps([a.replace(old, new) for a in args])
-
-
 @pytest.mark.parametrize(
     ("file", "old", "new", "expected"),
     [
@@ -409,6 +353,7 @@ def test_the_documents_lmcache_yaml_is_known_not_to_start() -> None:
         ("NIX019", "secret_key"),
         ("ENV002", "PYTHONHASHSEED"),
         ("ENV008", "CUFILE_ENV_PATH_JSON"),
+        ("ENV010", "LMCACHE_CONFIG_FILE"),
         ("STK004", "vllm"),
     }
     assert {f.id for f in found if f.severity != "error"} == {

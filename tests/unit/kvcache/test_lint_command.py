@@ -59,8 +59,11 @@ def test_a_secret_that_others_may_read_is_found_by_the_files_mode(tmp_path: Path
 
 def test_environment_files_add_up(tmp_path: Path) -> None:
     one, two = tmp_path / "env", tmp_path / "secret.env"
-    one.write_text("PYTHONHASHSEED=0\nCUFILE_ENV_PATH_JSON=/x\nCUOBJ_ENV_PATH_JSON=/x\n")
+    one.write_text(
+        "PYTHONHASHSEED=0\nCUFILE_ENV_PATH_JSON=/x\nCUOBJ_ENV_PATH_JSON=/x\nLMCACHE_CONFIG_FILE=/x\n"
+    )
     two.write_text("AWS_ACCESS_KEY_ID=a\nAWS_SECRET_ACCESS_KEY=b\n")
+    two.chmod(0o600)
     done = run(DOCUMENT, "--env", str(one), "--env", str(two))
     assert "ENV0" not in done.stdout
     assert "ENV002" in run(DOCUMENT, "--env", str(two)).stdout

@@ -12,7 +12,15 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
-from kvlab.kvcache.lint import arguments, cufile, environment, lmcache_file, nixl_params
+from kvlab.kvcache.lint import (
+    combinations,
+    cufile,
+    environment,
+    lmcache_file,
+    nixl_params,
+    server_args,
+    vllm_args,
+)
 from kvlab.kvcache.lint.document import Document, UnreadableError, read, strip_json_comments, whole_number
 from kvlab.kvcache.lint.types import Context, Finding
 
@@ -62,7 +70,7 @@ def _findings(text: str, name: str, context: Context) -> Iterator[Finding]:
         return
     yield from lmcache_file.check(doc, context)
     yield from environment.check(context, _accelerated(doc))
-    yield from arguments.in_process(context)
+    yield from combinations.in_process(context)
 
 
 def _accelerated(doc: Document) -> bool:
@@ -78,8 +86,8 @@ def _argument_list(text: str, name: str, context: Context) -> Iterator[Finding]:
     if not isinstance(args, list) or not all(isinstance(argument, str) for argument in args):
         raise UnreadableError(f"{name} is not a list of strings.")
     if any("vllm" in argument for argument in args[:3]):
-        yield from arguments.check_vllm(args, context)
+        yield from vllm_args.check(args, context)
     elif any("lmcache" in argument for argument in args[:3]):
-        yield from arguments.check_server(args, context)
+        yield from server_args.check(args, context)
     else:
         raise UnreadableError(f"{name} starts neither vLLM nor LMCache.")

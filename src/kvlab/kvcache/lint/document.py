@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,12 @@ MAX_BYTES = 1_000_000
 """A configuration is a few kilobytes; more is another kind of file."""
 MAX_NODES = 50_000
 MAX_DEPTH = 50
+MAX_NUMBER_BITS = 256
+_LONG_NUMBER = "it holds a number longer than any setting"
+_WRONG_TAG = (ArithmeticError, AttributeError, LookupError, TypeError)
+"""What PyYAML lets through when a tag such as !!timestamp or !!bool stands before something else."""
+EXTRA = "extra_config"
+"""The part of an lmcache.yaml that LMCache hands to its back ends as it is."""
 
 Path = tuple[str, ...]
 
@@ -70,11 +77,17 @@ def read(text: str, name: str) -> Document:
         twice: list[tuple[str, int]] = []
         _walk(node, (), lines, twice, [0])
         values = yaml.load(text, Loader=_Loader)
+        plain = _plain(values)
     except yaml.YAMLError as error:
-        raise UnreadableError(f"{name} is not YAML: {_where(error)}.") from None
-    except (RecursionError, ValueError, OverflowError, TypeError) as error:
-        raise UnreadableError(f"{name} cannot be read as YAML: {_first_line(error)}.") from None
-    return Document(_plain(values), lines, tuple(twice))
+        kind = "JSON" if name.endswith(".json") else "YAML"
+        raise UnreadableError(f"{name} is not {kind}: {_where(error)}.") from None
+    except _WRONG_TAG:
+        raise UnreadableError(f"{name} cannot be read as YAML: a value is not what its tag says.") from None
+    except (RecursionError, ValueError) as error:
+        # Python's own sentence about a long number is about Python.
+        reason = _LONG_NUMBER if "digits" in str(error) else _first_line(error)
+        raise UnreadableError(f"{name} cannot be read as YAML: {reason}.") from None
+    return Document(plain, lines, tuple(twice))
 
 
 def _walk(
@@ -105,6 +118,8 @@ def _plain(values: Any) -> Any:
         return {str(key): _plain(value) for key, value in values.items()}
     if isinstance(values, list):
         return [_plain(value) for value in values]
+    if isinstance(values, int) and values.bit_length() > MAX_NUMBER_BITS:
+        raise ValueError(_LONG_NUMBER)
     return values
 
 
@@ -134,3 +149,35 @@ def whole_number(value: Any) -> int | None:
         return int(value)
     except (TypeError, ValueError):
         return None
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object in a text, or None where it holds anything else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def truthy(value: Any) -> bool:
+    """Whether the value is true as LMCache's own conversion reads it."""
+    return value is True or (isinstance(value, (str, int)) and str(value).strip().lower() in ("true", "1"))
+
+
+def backend_name(extra: Mapping[str, Any]) -> str | None:
+    """NIXL's back end in an extra_config as text, whatever YAML made of it; None where none is given."""
+    value = extra.get("nixl_backend")
+    return None if value is None else str(value)
+
+
+def flags_of(args: Sequence[str]) -> dict[str, str | None]:
+    """Flags and the value after each, `--a=b` taken apart; a flag without a value maps to None."""
+    out: dict[str, str | None] = {}
+    for number, argument in enumerate(args):
+        if not argument.startswith("--"):
+            continue
+        name, sign, value = argument.partition("=")
+        following = args[number + 1] if number + 1 < len(args) else None
+        out[name] = value if sign else (following if following and not following.startswith("--") else None)
+    return out

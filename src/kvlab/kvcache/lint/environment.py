@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from kvlab.kvcache.lint.document import UnreadableError
-from kvlab.kvcache.lint.types import Context, Finding, did_you_mean
+from kvlab.kvcache.lint.document import UnreadableError, json_object, truthy
+from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 from kvlab.kvcache.versions import release
 
 _NOT_KEYS = frozenset(
@@ -26,6 +24,10 @@ _NOT_KEYS = frozenset(
     )
 )
 """LMCACHE_ variables that are no configuration key."""
+
+
+SECRETS = frozenset(("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"))
+"""Variables that nobody but the service may read. An access key alone opens nothing."""
 
 
 def parse(text: str, name: str) -> dict[str, str]:
@@ -64,11 +66,28 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
         return
     yield from _hash_seed(env)
     yield from _overrides(env, context)
+    yield from _secrets(env, context)
+    if not env.get("LMCACHE_CONFIG_FILE"):
+        yield absent(
+            "ENV010",
+            "error",
+            "LMCACHE_CONFIG_FILE",
+            "LMCACHE_CONFIG_FILE is not set: LMCache goes by its defaults and reads no file.",
+            "Name the profile's lmcache.yaml.",
+        )
+    if env.get("LMCACHE_FORCE_SKIP_SAVE"):
+        yield absent(
+            "ENV012",
+            context.strict(),
+            "LMCACHE_FORCE_SKIP_SAVE",
+            "LMCACHE_FORCE_SKIP_SAVE is set, to whatever value: this instance reads the cache and stores nothing.",
+            "Remove it where the instance shall store.",
+        )
     if accelerated:
         yield from _cufile_paths(env)
     for name in ("AWS_REQUEST_CHECKSUM_CALCULATION", "AWS_RESPONSE_CHECKSUM_VALIDATION"):
         if env.get(name, "").lower() == "when_supported":
-            yield _finding(
+            yield absent(
                 "ENV005",
                 "error" if accelerated else "warning",
                 name,
@@ -77,7 +96,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
             )
     allocator = env.get("PYTORCH_CUDA_ALLOC_CONF", "") + env.get("PYTORCH_ALLOC_CONF", "")
     if "expandable_segments:True" in allocator:
-        yield _finding(
+        yield absent(
             "ENV006",
             "error" if accelerated else "warning",
             "PYTORCH_CUDA_ALLOC_CONF",
@@ -90,7 +109,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
         and env.get("VLLM_USE_V2_MODEL_RUNNER") != "0"
         and "LMCACHE_CONFIG_FILE" in env
     ):
-        yield _finding(
+        yield absent(
             "ENV007",
             "warning",
             "VLLM_USE_V2_MODEL_RUNNER",
@@ -103,7 +122,7 @@ def check(context: Context, accelerated: bool) -> Iterator[Finding]:
 def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
     seed = env.get("PYTHONHASHSEED")
     if seed is None or seed in ("", "random"):
-        yield _finding(
+        yield absent(
             "ENV002",
             "error",
             "PYTHONHASHSEED",
@@ -111,13 +130,34 @@ def _hash_seed(env: Mapping[str, str]) -> Iterator[Finding]:
             "error says so.",
             "Write PYTHONHASHSEED=0 for every process of every host.",
         )
-    elif not (seed.isdigit() and int(seed) < 2**32):
-        yield _finding(
+    elif not (seed.isascii() and seed.isdigit() and len(seed) <= 10 and int(seed) < 2**32):
+        yield absent(
             "ENV002",
             "error",
             "PYTHONHASHSEED",
-            f"PYTHONHASHSEED {seed!r} stops Python.",
+            f"PYTHONHASHSEED {seed[:32]!r} stops Python.",
             "Write PYTHONHASHSEED=0.",
+        )
+
+
+def _secrets(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
+    for name, place in context.exposed.items():
+        yield absent(
+            "ENV011",
+            "error",
+            name,
+            f"{name} stands in {place}, which others may read.",
+            "chmod 0600.",
+        )
+    pair = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    missing = [name for name in pair if not env.get(name)]
+    if len(missing) == 1:
+        yield absent(
+            "ENV013",
+            "error",
+            missing[0],
+            f"of {pair[0]} and {pair[1]} only one is set; the SDK takes neither and requests go out unsigned.",
+            f"Set {missing[0]} too.",
         )
 
 
@@ -127,12 +167,10 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
             continue
         key = name.removeprefix("LMCACHE_").lower()
         if key in context.lmcache.top:
-            severity = (
-                context.strict() if key == "local_cpu" and value.lower() in ("true", "1") else "warning"
-            )
-            yield _finding(
+            spoils = key == "local_cpu" and truthy(value)
+            yield absent(
                 "ENV003",
-                severity,
+                context.strict() if spoils else "warning",
                 name,
                 f"{name}={value} overrides {key} of the file.",
                 "Set it in one place only.",
@@ -142,27 +180,23 @@ def _overrides(env: Mapping[str, str], context: Context) -> Iterator[Finding]:
         elif name.removeprefix("LMCACHE_") not in _NOT_KEYS:
             hint = did_you_mean(name, [f"LMCACHE_{k.upper()}" for k in context.lmcache.top])
             if hint:
-                yield _finding(
+                yield absent(
                     "ENV004", "warning", name, f"LMCache reads no {name}.{hint}", "Correct or remove it."
                 )
 
 
 def _extra_config(name: str, value: str) -> Iterator[Finding]:
-    try:
-        parsed: Any = json.loads(value)
-    except ValueError:
-        parsed = None
-    if not isinstance(parsed, dict):
-        yield _finding("ENV003", "error", name, f"{name} is not a JSON object.", "Correct or remove it.")
+    if json_object(value) is None:
+        yield absent("ENV003", "error", name, f"{name} is not a JSON object.", "Correct or remove it.")
         return
-    yield _finding(
+    yield absent(
         "ENV003", "warning", name, f"{name} replaces extra_config of the file.", "Set it in one place only."
     )
 
 
 def _cufile_paths(env: Mapping[str, str]) -> Iterator[Finding]:
     if not env.get("CUFILE_ENV_PATH_JSON"):
-        yield _finding(
+        yield absent(
             "ENV008",
             "error",
             "CUFILE_ENV_PATH_JSON",
@@ -170,14 +204,10 @@ def _cufile_paths(env: Mapping[str, str]) -> Iterator[Finding]:
             "Name the profile's cufile.json.",
         )
     if not env.get("CUOBJ_ENV_PATH_JSON"):
-        yield _finding(
+        yield absent(
             "ENV009",
             "warning",
             "CUOBJ_ENV_PATH_JSON",
             "from client 1.4 on (CUDA 13.5) the file is chosen by CUOBJ_ENV_PATH_JSON alone.",
             "Set both variables.",
         )
-
-
-def _finding(code: str, severity: Any, key: str, reason: str, remedy: str) -> Finding:
-    return Finding(code, severity, key, 0, reason, remedy)

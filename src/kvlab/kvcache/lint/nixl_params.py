@@ -34,7 +34,8 @@ def check(doc: Document, where: Path, context: Context, endpoints: Any = None) -
         )
         return
     known = knownkeys.data("nixl-obj")["parameters"]
-    for key, value in params.items():
+    yield from strings_only(doc, where)
+    for key in params:
         here = (*where, key)
         if key not in known:
             yield doc.finding(
@@ -44,18 +45,31 @@ def check(doc: Document, where: Path, context: Context, endpoints: Any = None) -
                 f"NIXL has no parameter {key} and ignores it without a word.{did_you_mean(key, known)}",
                 "Correct or remove the key.",
             )
-        elif not isinstance(value, str):
-            kind = "empty" if value is None else f"a {type(value).__name__}"
+        elif release(context.nixl) < release(known[key]):
             yield doc.finding(
-                "NIX003",
+                "NIX022",
                 "error",
                 here,
-                f"{key} is {kind}; NIXL takes strings only, and what is not one fails or is not heeded.",
-                f'Write it in quotes, such as {key}: "{str(value).lower()}".',
+                f"NIXL {context.nixl} has no {key} yet ({known[key]} is the first) and ignores it without a word.",
+                f"Remove it, or use NIXL {known[key]} or newer.",
             )
     yield from _engine(doc, where, params, context)
     yield from _endpoint(doc, where, params, context, endpoints)
     yield from _credentials(doc, where, params, context)
+
+
+def strings_only(doc: Document, where: Path) -> Iterator[Finding]:
+    """NIXL takes text only, for every back end."""
+    for key, value in doc.get(*where).items():
+        if not isinstance(value, str):
+            kind = "empty" if value is None else f"a {type(value).__name__}"
+            yield doc.finding(
+                "NIX003",
+                "error",
+                (*where, key),
+                f"{key} is {kind}; NIXL takes strings only, and what is not one fails or is not heeded.",
+                f'Write it in quotes, such as {key}: "{str(value).lower()}".',
+            )
 
 
 def _engine(doc: Document, where: Path, params: dict[str, Any], context: Context) -> Iterator[Finding]:
@@ -159,7 +173,9 @@ def _endpoint(
         )
     if isinstance(endpoint, str):
         yield from check_url(doc, (*where, "endpoint_override"), endpoint, params.get("scheme"))
-        yield from plain_http(doc, (*where, "endpoint_override"), endpoint, _has_real_keys(params, context))
+    carrier = endpoint if endpoint is not None or endpoints else fallback
+    if isinstance(carrier, str):
+        yield from plain_http(doc, (*where, "endpoint_override"), carrier, has_real_keys(params, context))
     bucket = params.get("bucket")
     if bucket is None and not (context.env or {}).get("AWS_DEFAULT_BUCKET"):
         yield doc.finding(
@@ -285,7 +301,8 @@ def _is_placeholder(value: str) -> bool:
     return value.lower().startswith(_PLACEHOLDERS)
 
 
-def _has_real_keys(params: dict[str, Any], context: Context) -> bool:
+def has_real_keys(params: Mapping[str, Any], context: Context) -> bool:
+    """Whether the file or the environment holds a secret key that is no placeholder."""
     key = params.get("secret_key")
     if isinstance(key, str) and key:
         return not _is_placeholder(key)

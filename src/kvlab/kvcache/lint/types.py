@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from kvlab.kvcache.geometry import Geometry
@@ -35,7 +35,8 @@ class Context:
     """What is known beside the file itself. None means not known, and then what depends on it is not judged.
 
     `env` is the environment of the serving process, `file_mode` the file's permission bits, `addresses` those of
-    the host that the file is for.
+    the host that the file is for, `exposed` the secrets of the environment that stand where others may read them
+    (variable to place).
     """
 
     lmcache: LmcacheKeys
@@ -48,6 +49,7 @@ class Context:
     env: Mapping[str, str] | None = None
     file_mode: int | None = None
     addresses: frozenset[str] | None = None
+    exposed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lmcache_release(self) -> tuple[int, ...]:
@@ -63,6 +65,11 @@ class Context:
     def strict(self) -> Severity:
         """Severity of what spoils a measurement but may be wanted elsewhere: an error once a profile is named."""
         return "warning" if self.profile is None else "error"
+
+
+def absent(code: str, severity: Severity, key: str, reason: str, remedy: str) -> Finding:
+    """A finding without a line: the key is missing, or stands in an argument list or an environment."""
+    return Finding(code, severity, key, 0, reason, remedy)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
