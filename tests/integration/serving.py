@@ -10,7 +10,7 @@ from typing import Any
 from harness import Bench
 
 from kvlab.probes import Facts, completion, lmcache_mp
-from kvlab.serving import profiles
+from kvlab.serving import profiles, tier
 
 LENGTHS = (2048, 4096)
 HOT_PASSES = {2048: 3, 4096: 5}  # the ratio is judged at 4,096, by a median
@@ -22,6 +22,11 @@ SEED = 20261201  # the same prompts in every run: an output is then comparable b
 def prompt(tokens: int, seed: int = SEED) -> list[int]:
     """`tokens` ids of printable bytes; prompts of different lengths share no first chunk."""
     return random.Random(f"{seed} {tokens}").choices(range(32, 127), k=tokens)
+
+
+def total(counts: Sequence[Any]) -> Facts:
+    """What LMCache's server moved in all the passes, from what it moved in each."""
+    return counts[0] | {way: sum(one[way] for one in counts) for way in ("read", "written")}
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,9 @@ class Server:
         return self.bench.lab.profiles[self.profile]
 
     @property
-    def bucket(self) -> str:
-        return str(self.facts["bucket"])
+    def tier(self) -> tier.Tier:
+        """Where its chunks lie: a bucket or a folder."""
+        return tier.of(self.bench.lab, self.profile, self.bench.s3)
 
     @property
     def lmcache_url(self) -> str:
@@ -55,8 +61,8 @@ class Server:
     def one_pass(self, kind: str, ids: Sequence[int]) -> Facts:
         """A request, and what LMCache and the store counted for it."""
         before = lmcache_mp.settle(self.lmcache_url)
-        mark = self.bench.mark()
-        known = {o["key"] for o in self.bench.objects(self.bucket)}
+        mark = self.tier.mark()
+        known = {o["key"] for o in self.tier.objects()}
         answer = self.ask(ids)
         counted = (before["counters"].get("lookups") or 0) + 1
         after = lmcache_mp.settle(self.lmcache_url, lookups=counted)
@@ -66,8 +72,8 @@ class Server:
             "completion": answer,
             "lmcache_before": before,
             "lmcache_after": after,
-            "access_log": self.bench.requests(mark, self.bucket),
-            "new_objects": [o for o in self.bench.objects(self.bucket) if o["key"] not in known],
+            "new_objects": [o for o in self.tier.objects() if o["key"] not in known],
+            **self.tier.since(mark),
         }
 
     def passes(self) -> list[Facts]:
@@ -111,11 +117,15 @@ class Server:
                 keys = stored[one["prompt_tokens"]]
                 transfers += [{"op": "read", "key": k, "size": size, "state": "DONE"} for k in keys]
         log = [r for one in passes for r in one["access_log"]]
-        return self.bench.path_facts(self.facts["expected_path"], transfers, log)
+        facts = self.bench.path_facts(self.facts["expected_path"], transfers, log)
+        if self.profile == "file":
+            counts = [one["file"] for one in passes]
+            facts["path"] |= {"file": None if None in counts else total(counts), "slots": self.tier.objects()}
+        return facts
 
 
 def start(bench: Bench, profile: str) -> Server:
-    """Start a profile afresh: its LMCache server begins with an empty bucket."""
+    """Start a profile afresh: its LMCache server begins with an empty bucket or folder."""
     bench.tell(f"profile {profile}: starting (vLLM takes about 40 s)")
     profiles.use(bench.lab, profile, progress=bench.tell)
     server = Server(bench, profile)

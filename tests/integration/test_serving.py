@@ -15,12 +15,16 @@ from harness import Bench
 from serving import LENGTHS, Server, prompt
 
 from kvlab.checks import judge
-from kvlab.probes import Facts, lmcache_mp, s3_bucket
+from kvlab.probes import Facts, lmcache_mp
 from kvlab.serving.supervisor import Supervisor
 
 pytestmark = pytest.mark.integration
 
-CACHED = ["s3-http", "s3-rdma"]  # the one that most labs keep running comes last: restoring it costs nothing
+CACHED = [
+    "s3-http",
+    "file",
+    "s3-rdma",
+]  # the one that most labs keep running comes last: restoring it costs nothing
 Starter = Callable[[str], Server]
 NOTICED = (
     b"LMCache server is unhealthy"  # vLLM's log, at the first heartbeat (10 s, 10 s timeout) that failed
@@ -65,7 +69,7 @@ def test_every_request_is_answered(kv: dict[str, Facts], bench: Bench) -> None:
     bench.prove(kv, "KV006")
 
 
-def test_hot_passes_come_from_the_object_store(kv: dict[str, Facts], bench: Bench) -> None:
+def test_hot_passes_come_from_the_tier_of_the_profile(kv: dict[str, Facts], bench: Bench) -> None:
     bench.prove(kv, "KV001", "KV002", "KV010")
 
 
@@ -90,18 +94,16 @@ def test_hot_ttft_is_under_a_third_of_cold(kv: dict[str, Facts], bench: Bench) -
 def test_zeroing_the_stored_objects_changes_the_output(served: Served, bench: Bench) -> None:
     server, tokens = served.server, LENGTHS[-1]
     before = next(p for p in served.passes if p["prompt_tokens"] == tokens and p["kind"] == "hot")
-    stored = {
-        o["key"]: s3_bucket.body(bench.s3, server.bucket, o["key"]) for o in bench.objects(server.bucket)
-    }
+    stored = {o["key"]: server.tier.body(o["key"]) for o in server.tier.objects()}
     try:
         for key, body in stored.items():
-            bench.s3.put_object(Bucket=server.bucket, Key=key, Body=bytes(len(body)))
+            server.tier.overwrite(key, bytes(len(body)))
         zeroed = server.ask(prompt(tokens))
     finally:
         for key, body in stored.items():
-            bench.s3.put_object(Bucket=server.bucket, Key=key, Body=body)
+            server.tier.overwrite(key, body)
     facts = {
-        "simulated": any(r["simulated"] for r in before["access_log"]),
+        "simulated": server.kv([before], {})["kv"]["simulated"],
         "objects": len(stored),
         "before_ids": before["completion"]["output_ids"],
         "after_ids": zeroed["output_ids"],

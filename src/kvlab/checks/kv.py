@@ -1,9 +1,9 @@
-"""Tier proof: the hot passes came from the object store, whole, and changed nothing in the output.
+"""Tier proof: the hot passes came from the object store or the folder, whole, and changed nothing in the output.
 
 Topic `kv`: {"simulated": bool, "profile", "chunk_tokens", "chunk_bytes", "ranks",
              "passes": [{"kind": "cold"|"hot", "prompt_tokens", "completion": probes.completion,
                          "lmcache_before", "lmcache_after": probes.lmcache_mp,
-                         "access_log": [request, ...] between them,
+                         "access_log": [request, ...] between them, "file": of profile file, as in checks.file_tier,
                          "new_objects": [{"key", "size"}, ...]}, ...],
              "baseline_ids": {str(prompt_tokens): [token id, ...]}}
 Topic `kv_zeroed`: {"simulated", "before_ids", "after_ids", "objects": number}: the same prompt before and
@@ -18,6 +18,7 @@ import statistics
 from collections import defaultdict
 from typing import Any
 
+from kvlab.checks import file_tier
 from kvlab.checks.path import by_body, by_rdma, is_payload, reads
 from kvlab.checks.registry import Tally, TopicFacts, Verdict, check, verdict
 
@@ -57,7 +58,7 @@ def _moved(one: Any, counter: str) -> int | None:
 
 @check(
     "KV001",
-    "LMCache counts every hot token as a hit in the object store",
+    "LMCache counts every hot token as a hit in its second tier",
     stage="serving",
     severity="critical",
     topic="kv",
@@ -74,25 +75,28 @@ def _lmcache_hits(facts: TopicFacts) -> Verdict:
             reason = one["lmcache_after"]["error"] or "it counts no lookups"
             tally.unknown(f"{_name(one)}: LMCache has no counts ({reason})")
             continue
-        line = f"{_name(one)}: {l2} tokens from the object store, {l1} from DRAM, {expected} expected"
+        line = f"{_name(one)}: {l2} tokens from the second tier, {l1} from DRAM, {expected} expected"
         tally.add(l2 == expected and l1 == 0, line)
     return tally.verdict()
 
 
 @check(
     "KV002",
-    "The object store itself served every chunk of the hot passes",
+    "The object store, or the disk under the folder, served every chunk of the hot passes",
     stage="serving",
     severity="critical",
     topic="kv",
-    remedy="The hot pass was not served by the object store: vLLM recomputed, or another tier answered.",
+    remedy="The hot pass was not served by the profile's tier: vLLM recomputed, or another tier answered.",
     source="facts/kv_bench.md 0, facts 3, 4 and 5",
 )
 def _store_reads(facts: TopicFacts) -> Verdict:
     tally = Tally()
     for one in hot(facts):
-        found = [r for r in one["access_log"] if is_payload(r) and reads(r) and 200 <= int(r["status"]) < 300]
         expected = chunks(facts, one) * facts["ranks"]
+        if facts["profile"] == "file":
+            file_tier.count(tally, one["file"], "read", expected * facts["chunk_bytes"], _name(one))
+            continue
+        found = [r for r in one["access_log"] if is_payload(r) and reads(r) and 200 <= int(r["status"]) < 300]
         moved = sum(by_rdma(r) + by_body(r) for r in found)
         keys = len({r["key"] for r in found})
         line = f"{_name(one)}: {keys} objects and {moved} bytes read, {expected} objects expected"
@@ -197,7 +201,7 @@ def _faster(facts: TopicFacts) -> Verdict:
     for proof in (_lmcache_hits, _store_reads):
         if proof(facts).status != "pass":
             return verdict(
-                [], ["TTFT is not judged: the hot passes are not proved to come from the object store"], []
+                [], ["TTFT is not judged: the hot passes are not proved to come from the profile's tier"], []
             )
     times: dict[tuple[int, str], list[float]] = defaultdict(list)
     for one in facts["passes"]:

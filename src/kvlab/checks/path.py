@@ -1,8 +1,9 @@
 """Which path the payload took (facts/provisioning.md 3.1): DONE and right bytes do not prove it.
 
-Topic `path`: {"simulated": bool, "lab_simulated": bool, "expected_path": "rdma"|"http",
+Topic `path`: {"simulated": bool, "lab_simulated": bool, "expected_path": "rdma"|"http"|"file",
                "transfers": [{"op": "read"|"write", "key", "size", "state"}, ...] in the order they ran,
-               "access_log": [request, ...] of that bucket and time, as probes.access_log gives them}
+               "access_log": [request, ...] of that bucket and time, as probes.access_log gives them,
+               "file", "slots": where files are expected, as in checks.file_tier}
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from kvlab.checks import file_tier
 from kvlab.checks.registry import Tally, TopicFacts, Verdict, check, verdict
 
 _SOURCE = "facts/provisioning.md 3.1"
@@ -65,14 +67,16 @@ def _pairs(facts: TopicFacts) -> Iterator[tuple[Any, list[Any]]]:
 
 @check(
     "PATH001",
-    "Every transfer left its request in the object store's log",
+    "Every transfer left its request in the object store's log, or its bytes in the folder",
     stage="transfer",
     severity="critical",
     topic="path",
-    remedy="Name the bucket and access log of this run, and repeat it while nothing rotates the log.",
+    remedy="Name the bucket and access log (or the folder) of this run, and repeat it while nothing rotates the log.",
     source=_SOURCE,
 )
 def _evidence(facts: TopicFacts) -> Verdict:
+    if facts["expected_path"] == "file":
+        return file_tier.stored(facts)
     tally = Tally()
     for transfer, requests in _pairs(facts):
         name = f"{transfer['op']} {transfer['key']}"
@@ -90,13 +94,15 @@ def _evidence(facts: TopicFacts) -> Verdict:
     severity="critical",
     topic="path",
     remedy="For rdma: accelerated 'true' and type 'dell' as strings, libcuobjclient.so.1 connected, RDMA "
-    "enabled on the endpoint; for http: neither parameter.",
+    "enabled on the endpoint; for http: neither parameter; for file: direct I/O on the mounted folder.",
     source=_SOURCE,
 )
 def _as_promised(facts: TopicFacts) -> Verdict:
     expected = facts["expected_path"]
+    if expected == "file":
+        return file_tier.carried(facts)
     if expected not in ("rdma", "http"):
-        return Verdict("inconclusive", (f"expected path {expected!r} is neither rdma nor http",))
+        return Verdict("inconclusive", (f"expected path {expected!r} is neither rdma, http nor file",))
     tally = Tally()
     for transfer, requests in _pairs(facts):
         served = [r for r in requests if 200 <= int(r["status"]) < 300]
@@ -112,7 +118,7 @@ def _as_promised(facts: TopicFacts) -> Verdict:
 
 @check(
     "PATH003",
-    "No request that asked for RDMA was answered in the HTTP body",
+    "No request that asked for RDMA was answered in the HTTP body; files need no request",
     stage="transfer",
     severity="critical",
     topic="path",
@@ -121,6 +127,8 @@ def _as_promised(facts: TopicFacts) -> Verdict:
 )
 def _not_declined(facts: TopicFacts) -> Verdict:
     payload = [r for r in facts["access_log"] if is_payload(r)]
+    if facts["expected_path"] == "file":
+        return file_tier.store_untouched(payload)
     asked = [r for r in payload if r["rdma_requested"]]
     failures = [describe(r) for r in asked if by_rdma(r) == 0 or by_body(r) > 0]
     if payload and not asked and facts["expected_path"] == "http":

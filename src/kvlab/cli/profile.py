@@ -7,7 +7,7 @@ import click
 
 @click.group()
 def command() -> None:
-    """Show and switch the serving profile (baseline, s3-http, s3-rdma)."""
+    """Show and switch the serving profile (baseline, s3-http, s3-rdma, file)."""
 
 
 @command.command("list")

@@ -42,7 +42,8 @@ class ProfileSpec:
 
     `directory` is where the files will lie on the host; the environment names `cufile.json` by it.
     `model` is the directory of the weights, or their Hugging Face name; `model_config` its `config.json`.
-    `file_path` is the folder of the `file` profile. `revision` names the weights (a hash or a commit).
+    `file_path` is the folder of the `file` profile; with `direct_io` its transfers pass the host's page cache by.
+    `revision` names the weights (a hash or a commit).
     """
 
     name: str
@@ -77,6 +78,7 @@ class ProfileSpec:
     chunk_size: int = 256
     kv_dtype: str = "auto"
     file_path: str = ""
+    direct_io: bool = True
     ca_bundle: str = ""
     gds: bool = False
     served_model_name: str = ""
@@ -181,8 +183,26 @@ class ProfileSpec:
             self._check_object_store()
         if self.name == "s3-rdma":
             self._check_rdma()
-        if self.name == "file" and not self.file_path.startswith("/"):
+        if self.name == "file":
+            self._check_folder()
+
+    def _check_folder(self) -> None:
+        if not self.file_path.startswith("/"):
             raise KvlabError("profile file: file_path must be the absolute path of the mounted folder.")
+        if self.gds and self.device == "cpu":
+            raise KvlabError(
+                "profile file: GDS_MT needs a GPU with GPUDirect Storage and this stack serves on the CPU; use POSIX."
+            )
+        if self.gds and not self.direct_io:
+            raise KvlabError(
+                "profile file: GDS_MT moves bytes between storage and GPU by direct I/O only; leave direct_io on, or "
+                "use POSIX."
+            )
+        if self.pool_size == 0:
+            raise KvlabError(
+                "profile file: pool_size is 0, which means files that outlive the server, and no cache epoch is kept "
+                "for a folder; give the number of files, or leave it out."
+            )
 
     def _check_object_store(self) -> None:
         if not self.endpoints:

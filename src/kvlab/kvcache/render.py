@@ -153,7 +153,7 @@ def lmcache_args(spec: ProfileSpec, geometry: Geometry) -> list[str]:
     slots, params = pool_size(spec, geometry), backend_params(spec)
     if spec.name == "file":
         # A pool of files is held open; many objects to a file keep it under the limit of open files.
-        params |= {"file_path": spec.file_path, "use_direct_io": "false"}
+        params |= {"file_path": spec.file_path, "use_direct_io": str(spec.direct_io).lower()}
         params["file_size"] = str(SLOTS_PER_FILE * geometry.mp_slot_bytes)
         slots = -(-slots // SLOTS_PER_FILE)
     adapter = {
@@ -179,7 +179,7 @@ def lmcache_yaml(spec: ProfileSpec, geometry: Geometry) -> dict[str, Any]:
     if len(spec.endpoints) > 1:
         extra["nixl_endpoint_list"] = list(spec.endpoints)
     if spec.name == "file":
-        extra["nixl_path"] = spec.file_path
+        extra |= {"nixl_path": spec.file_path, "use_direct_io": spec.direct_io}
     out: dict[str, Any] = {
         "chunk_size": spec.chunk_size,
         # The default, true, would serve the second pass from DRAM.
@@ -285,6 +285,7 @@ def facts(spec: ProfileSpec, geometry: Geometry) -> dict[str, Any]:
         "endpoints": list(spec.endpoints) if objects else [],
         "bucket": spec.bucket if objects else None,
         "file_path": spec.file_path if spec.name == "file" else None,
+        "direct_io": spec.direct_io if spec.name == "file" else None,
         "shm_name": (spec.shm_name or None) if spec.mode == "mp" else None,
         "chunk_size": geometry.chunk_size,
         "chunk_bytes": geometry.object_bytes,

@@ -12,9 +12,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from kvlab.errors import KvlabError
 from kvlab.objectscale import s3 as object_store
+from kvlab.serving import kv_folder
 from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
 
 
@@ -25,8 +27,13 @@ def read_env(file: Path) -> dict[str, str]:
     return {key: value for key, _, value in pairs}
 
 
-def _fresh_bucket(profile: dict[str, object], env: dict[str, str]) -> None:
-    """Empty the profile's bucket: in MP mode the slots are nameless and the index died with the last server."""
+def _fresh_tier(profile: dict[str, Any], env: dict[str, str]) -> None:
+    """Empty what an earlier server stored: its slots are nameless, and their index died with it."""
+    if profile.get("file_path"):
+        folder = Path(profile["file_path"])
+        count = kv_folder.fresh(folder, direct_io=profile["direct_io"], mounted=not profile["simulated"])
+        print(f"folder {folder} is empty ({count} files of an earlier server removed)", flush=True)
+        return
     endpoint, bucket = str(profile["endpoint"]), str(profile["bucket"])
     client = object_store.client(endpoint, env["AWS_ACCESS_KEY_ID"], env["AWS_SECRET_ACCESS_KEY"])
     try:
@@ -52,6 +59,11 @@ def restart_vllm_of(profile: str) -> None:
         supervisor.start_program(name)
 
 
+def _holds_files(profile: dict[str, Any], program: str) -> bool:
+    """Whether vLLM itself, with LMCache inside, keeps the index of a pool of files."""
+    return program == "vllm" and profile.get("mode") == "in-process" and bool(profile.get("file_path"))
+
+
 def main(argv: list[str]) -> None:
     """Replace this process by the program. Raises KvlabError when the profile cannot be read or used."""
     folder, program, python = Path(argv[0]), argv[1], argv[2]
@@ -60,8 +72,9 @@ def main(argv: list[str]) -> None:
     secret = folder / "secret.env"
     if secret.exists():
         env |= read_env(secret)
+    if program == "lmcache" or _holds_files(profile, program):
+        _fresh_tier(profile, env)
     if program == "lmcache":
-        _fresh_bucket(profile, env)
         restart_vllm_of(folder.name)
         # A killed server leaves its shared memory behind; a new one of the same name would refuse to start.
         Path("/dev/shm", profile["shm_name"]).unlink(missing_ok=True)

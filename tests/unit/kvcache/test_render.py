@@ -186,9 +186,26 @@ def test_in_process_vllm_uses_its_first_runner_from_0_24_on(in_process: dict[str
 
 @pytest.mark.parametrize(("gds", "backend"), [(False, "POSIX"), (True, "GDS_MT")])
 def test_the_file_profile_uses_gds_where_it_is_there(values: dict[str, Any], gds: bool, backend: str) -> None:
-    found = adapter(files(values, name="file", file_path="/mnt/kv", gds=gds))
+    device = "cuda" if gds else "cpu"
+    found = adapter(files(values, name="file", file_path="/mnt/kv", gds=gds, device=device))
     assert found["backend"] == backend
     assert found["backend_params"]["file_path"] == "/mnt/kv"
+    assert found["backend_params"]["use_direct_io"] == "true"
+
+
+def test_in_process_the_file_profile_says_where_and_how_in_its_own_words(in_process: dict[str, Any]) -> None:
+    out = yaml.safe_load(files(in_process, name="file", file_path="/mnt/kv", gds=True)["lmcache.yaml"])
+    extra = out["extra_config"]
+    assert (extra["nixl_backend"], extra["nixl_path"], extra["use_direct_io"]) == ("GDS_MT", "/mnt/kv", True)
+    assert out["nixl_buffer_device"] == "cuda"
+    assert extra["nixl_pool_size"] >= render.MIN_POOL
+
+
+def test_files_that_would_outlive_their_server_are_refused_for_no_epoch_guards_them(
+    in_process: dict[str, Any],
+) -> None:
+    with pytest.raises(KvlabError, match="no cache epoch"):
+        files(in_process, name="file", file_path="/mnt/kv", pool_size=0)
 
 
 def test_parallel_ranks_reach_vllm(in_process: dict[str, Any]) -> None:
@@ -244,6 +261,12 @@ def test_strings_of_ansibles_own_class_become_plain_yaml(in_process: dict[str, A
         ({"rdma_dev_addr_list": ["mlx5_0"]}, "not an IP address"),
         ({"rdma_dev_addr_list": ["0.0.0.0"]}, "not an address of a NIC"),
         ({"name": "file"}, "file_path"),
+        ({"name": "file", "file_path": "kv"}, "file_path"),
+        ({"name": "file", "file_path": "/mnt/kv", "gds": True}, "serves on the CPU"),
+        (
+            {"name": "file", "file_path": "/mnt/kv", "gds": True, "device": "cuda", "direct_io": False},
+            "direct_io",
+        ),
         ({"api_port": 0}, "api_port"),
         ({"max_model_len": 0}, "max_model_len"),
         ({"pool_size": 0}, "pool_size"),

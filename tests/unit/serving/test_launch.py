@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SHOW = '#!/bin/sh\necho "args: $*"\nenv\n'
 
 
@@ -39,4 +41,43 @@ def test_lmcache_is_not_started_on_a_store_that_is_down_and_the_sentence_says_so
     )  # fmt: skip
     assert done.returncode == 1
     assert "nothing answers at http://127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+FILE_PROFILE = {"mode": "mp", "direct_io": False, "simulated": True, "shm_name": "kvlab-test-none"}
+
+
+def launch_on_folder(tmp_path: Path, program: str, **changes: object) -> subprocess.CompletedProcess[str]:
+    """Start `/bin/echo` as a program of a file profile whose folder holds a file of an earlier server."""
+    kv = tmp_path / "kv"
+    kv.mkdir()
+    (kv / ".kvlab-kv").write_text("")
+    (kv / "obj_0_1f3a.bin").write_text("old KV")
+    (tmp_path / "profile.json").write_text(json.dumps(FILE_PROFILE | {"file_path": str(kv)} | changes))
+    (tmp_path / "env").write_text("")
+    (tmp_path / f"{program}.args").write_text('["started"]')
+    return subprocess.run(
+        [sys.executable, "-m", "kvlab.serving.launch", str(tmp_path), program, "/bin/echo"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("program", "mode"), [("lmcache", "mp"), ("vllm", "in-process")])
+def test_whoever_keeps_the_index_of_the_files_starts_with_none(
+    tmp_path: Path, program: str, mode: str
+) -> None:
+    done = launch_on_folder(tmp_path, program, mode=mode)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "started"), done.stderr
+    assert not (tmp_path / "kv" / "obj_0_1f3a.bin").exists()
+
+
+def test_vllm_beside_an_lmcache_server_leaves_that_servers_files_alone(tmp_path: Path) -> None:
+    assert launch_on_folder(tmp_path, "vllm").stdout == "started\n"
+    assert (tmp_path / "kv" / "obj_0_1f3a.bin").exists()
+
+
+def test_lmcache_is_not_started_on_a_folder_whose_parent_is_not_there(tmp_path: Path) -> None:
+    done = launch_on_folder(tmp_path, "lmcache", file_path="/kvlab-test-none/kv")
+    assert (done.returncode, "started" in done.stdout) == (1, False)
+    assert "kvlab: the folder /kvlab-test-none/kv of profile file cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
