@@ -62,10 +62,11 @@ class Shifts:
         """Upper confidence bound of the shift; a `confidence` under one half gives a lower one."""
         return self.shift + np.asarray(stats.t.ppf(confidence, self.df), dtype=float) * self.error
 
-    def detectable(self, level: float, power: float) -> Floats:
-        """The slowdown (fraction) that a test at `level` finds with probability `power`."""
-        reach = stats.t.isf(level, self.df) + stats.t.ppf(power, self.df)
-        return np.asarray(np.expm1(reach * self.error), dtype=float)
+    def detectable(self, level: float, power: float, size: float = 0.0) -> Floats:
+        """The slowdown (fraction) found with probability `power` by a test at `level` that asks for `size` at least."""
+        t = np.asarray(stats.t.isf(level, self.df), dtype=float)
+        spare = np.asarray(stats.t.ppf(power, self.df), dtype=float) * self.error
+        return np.asarray(np.expm1(np.maximum(t * self.error, np.log1p(size)) + spare), dtype=float)
 
 
 @dataclass(frozen=True)
@@ -86,18 +87,23 @@ class Judgement:
     cell_p: Floats  # (..., P, C)
 
 
-def judge(base: Floats, candidate: Floats, rule: Rule = PULL_REQUEST) -> Judgement:
+def judge(
+    base: Floats, candidate: Floats, rule: Rule = PULL_REQUEST, asked: NDArray[np.bool_] | None = None
+) -> Judgement:
     """Judge samples of log seconds, shape (..., P, starts, C) with NaN where there is none.
 
-    The sides may have different numbers of starts.
+    The sides may have different numbers of starts. `asked` (P, C) are the cells without which a profile does not
+    pass; all, if not given.
     """
     base, candidate = _enough(base, candidate, rule)
-    centre = (_mean(base, -2) + _mean(candidate, -2))[..., None, :] / 2
+    centre = (mean(base, -2) + mean(candidate, -2))[..., None, :] / 2
     base, candidate = base - centre, candidate - centre
-    profile = _compare(_mean(base, -1)[..., None], _mean(candidate, -1)[..., None])
+    profile = _compare(mean(base, -1)[..., None], mean(candidate, -1)[..., None])
     profile = Shifts(*(values[..., 0] for values in (profile.shift, profile.error, profile.df)))
     cell, cell_test = _cells(base, candidate)
-    return _decide(profile, cell, cell_test, rule)
+    return _decide(
+        profile, cell, cell_test, rule, np.ones(cell.shift.shape[-2:], bool) if asked is None else asked
+    )
 
 
 def _enough(base: Floats, candidate: Floats, rule: Rule) -> tuple[Floats, Floats]:
@@ -138,7 +144,7 @@ def _siblings(values: Floats) -> Floats:
 def _compare(base: Floats, candidate: Floats) -> Shifts:
     """Two-sample shifts over the starts' axis of (..., P, starts, C), the family being all P x C."""
     n_base, n_candidate = np.isfinite(base).sum(-2), np.isfinite(candidate).sum(-2)
-    shift = _mean(candidate, -2) - _mean(base, -2)
+    shift = mean(candidate, -2) - mean(base, -2)
     df = np.maximum(n_base + n_candidate - 2, 0).astype(float)
     variance = _divide(_squares(base) + _squares(candidate), df)
     family = (*shift.shape[:-2], -1)
@@ -150,18 +156,21 @@ def _compare(base: Floats, candidate: Floats) -> Shifts:
     return Shifts(shift, error, df.reshape(shift.shape))
 
 
-def _decide(profile: Shifts, cell: Shifts, cell_test: Shifts, rule: Rule) -> Judgement:
+def _decide(
+    profile: Shifts, cell: Shifts, cell_test: Shifts, rule: Rule, asked: NDArray[np.bool_]
+) -> Judgement:
     size, limit = np.log1p(rule.size), np.log1p(rule.rule_out)
     profile_p = holm(profile.p_slower())
     cell_p = holm(cell_test.p_slower().reshape(*profile_p.shape[:-1], -1)).reshape(cell.shift.shape)
 
     slow_cell = (cell_p < rule.cells_level) & (cell.shift > size)
-    clear_cell = cell_test.bound(rule.confidence) < limit
+    # Not against its siblings: that these stand still is not proven by their not moving.
+    clear_cell = cell.bound(rule.confidence) < limit
     cells = np.where(slow_cell, REGRESS, np.where(clear_cell, PASS, INCONCLUSIVE)).astype(np.int8)
 
     # A cell that was not measured, or that looks slow and cannot be cleared, keeps its profile from passing; one that
     # is only noisy does not.
-    suspect = ((cells == INCONCLUSIVE) & ~(cell.shift <= size)).any(-1)
+    suspect = ((cells == INCONCLUSIVE) & ~(cell.shift <= size) & asked).any(-1)
     slow = ((profile_p < rule.profiles_level) & (profile.shift > size)) | slow_cell.any(-1)
     clear = (profile.bound(rule.confidence) < limit) & ~suspect
     profiles = np.where(slow, REGRESS, np.where(clear, PASS, INCONCLUSIVE)).astype(np.int8)
@@ -187,7 +196,7 @@ def _divide(above: Floats | float, below: NDArray[np.generic]) -> Floats:
     return above / np.where(count > 0, count, np.nan)
 
 
-def _mean(values: Floats, axis: int) -> Floats:
+def mean(values: Floats, axis: int) -> Floats:
     """Mean of what is there; NaN where nothing is."""
     known = np.isfinite(values)
     return _divide(np.where(known, values, 0.0).sum(axis), known.sum(axis))
@@ -195,6 +204,6 @@ def _mean(values: Floats, axis: int) -> Floats:
 
 def _squares(values: Floats) -> Floats:
     """Sum of squares around the mean, over the starts."""
-    around = values - _mean(values, -2)[..., None, :]
+    around = values - mean(values, -2)[..., None, :]
     total: Floats = np.where(np.isfinite(around), around**2, 0.0).sum(-2)
     return total

@@ -89,7 +89,7 @@ def _rates(passes: Floats) -> dict[str, dict[str, float]]:
         found["gate"][what] = _share(what, slow_profiles, slow_cells)
         for name, rule in RIVALS.items():
             cells = rule(base, slower)
-            found[name][what] = _share(what, cells.any(-1), cells)
+            found[name][what] = _share(what, np.asarray(cells.any(-1)), cells)
     return found
 
 
