@@ -101,13 +101,14 @@ def calibrate(results: tuple[Path, ...], output: Path, as_json: bool) -> None:
 @click.option("--starts", default=5, show_default=True, help="Starts a side.")
 @click.option("--start-spread", default=0.03, show_default=True, help="Between starts; a share of the TTFT.")
 @click.option("--pass-noise", default=0.03, show_default=True, help="Between passes of one start.")
+@click.option("--uneven", default=1.0, show_default=True, help="Times the start spread, for one profile.")
 def simulate(
-    as_json: bool, runs: int, seed: int, starts: int, start_spread: float, pass_noise: float
+    as_json: bool, runs: int, seed: int, starts: int, start_spread: float, pass_noise: float, uneven: float
 ) -> None:
     """False alarms and detection of the gate, and of other rules, on synthetic series (simulated)."""
     from kvlab.ttft import simulate as simulation
 
-    world = simulation.World(starts=starts, start_spread=start_spread, pass_noise=pass_noise)
+    world = simulation.World(starts=starts, start_spread=start_spread, pass_noise=pass_noise, uneven=uneven)
     found = simulation.simulate(world, runs=runs, seed=seed)
     click.echo(
         f"{runs} synthetic series, {starts} starts a side, {world.profiles} profiles x {world.contexts} contexts"

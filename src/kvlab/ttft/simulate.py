@@ -34,11 +34,13 @@ class World:
     pass_noise: float = 0.03
     outliers: float = 0.04  # share of passes
     outlier_factor: float = 1.5
+    uneven: float = 1.0  # times the start spread, for the last profile
 
     def draw(self, runs: int, rng: np.random.Generator) -> Floats:
         """Log seconds of passes, shape (runs, 2 sides, P, starts, C, passes); both sides alike."""
         shape = (runs, 2, self.profiles, self.starts, self.contexts, self.passes)
         start = rng.normal(0, self.start_spread, (*shape[:4], 1, 1))
+        start[:, :, -1] *= self.uneven
         outlier = rng.random(shape) < self.outliers
         noise = rng.normal(0, self.pass_noise, shape)
         passes: Floats = start + noise + outlier * float(np.log(self.outlier_factor))

@@ -124,6 +124,19 @@ def test_a_wide_spread_is_inconclusive_and_the_starts_it_asks_for_decide() -> No
         assert (bound < np.log(1.10)) == clear
 
 
+def test_more_starts_count_for_the_side_that_has_few_of_them() -> None:
+    one_start = np.sqrt(1 / 20 + 1)
+    spread = model.Shifts(np.asarray(0.0), np.asarray(0.08 * one_start), np.asarray(19.0))
+    # 0.08 sqrt(1/21 + 1/2) t(0.95) = 0.102 and 0.08 sqrt(1/22 + 1/3) t(0.95) = 0.084, around log 1.1 = 0.095.
+    assert doubt.more_starts(spread, one_start, (20, 1), 1, model.NIGHTLY) == 2
+
+
+def test_a_slowdown_that_is_seen_needs_starts_until_it_is_proven() -> None:
+    seen = model.Shifts(np.asarray(0.15), np.asarray(0.08), np.asarray(8.0))
+    # 0.08 / sqrt(2/5) * sqrt(2/n) * t(1 - 0.013/3) is 0.157 at 11 starts and 0.149 at 12.
+    assert doubt.more_starts(seen, np.sqrt(2 / 5), (5, 5), 3, model.PULL_REQUEST) == 7
+
+
 def test_a_shift_at_the_very_limit_is_not_promised_a_verdict() -> None:
     limit = model.Shifts(np.asarray(np.log1p(0.1)), np.asarray(np.inf), np.asarray(8.0))
     assert doubt.more_starts(limit, 1.0, (5, 5), 1, model.PULL_REQUEST) is None

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import ttft_generator
 from click.testing import CliRunner, Result
+from scipy import stats
 
 from kvlab.cli.gate import command
 from kvlab.errors import KvlabError
@@ -34,6 +35,10 @@ def test_calibration_finds_the_spread_that_was_put_in_and_promises_less_to_fewer
     for profile in found.profiles.values():
         assert profile.low < 0.04 < profile.high
         assert profile.spread == pytest.approx(0.04, rel=0.35)
+        reach = stats.t.isf(0.013 / 3, 24) + stats.t.ppf(0.9, 24)
+        assert profile.detectable["5"] == pytest.approx(
+            np.expm1(reach * profile.spread * (2 / 5) ** 0.5), rel=1e-3
+        )
         assert profile.detectable["3"] > profile.detectable["5"] > profile.detectable["10"] > 0.05
     assert found.false_alarms <= 0.05
     assert found.simulated

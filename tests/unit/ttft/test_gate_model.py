@@ -97,6 +97,11 @@ def test_leading_axes_are_judged_one_by_one() -> None:
     np.testing.assert_allclose(together.cell_p, np.stack([one.cell_p for one in alone]))
 
 
+def test_cells_of_one_start_add_no_certainty_to_what_the_starts_know() -> None:
+    base, candidate = (np.repeat(side(seed, sd=0.0)[:, :, :1], 40, -1) for seed in (1, 2))
+    assert model.judge(base, candidate).cell.df.max() <= P * (2 * STARTS - 2)
+
+
 def test_holm_corrects_as_its_definition_says_and_skips_what_is_no_test() -> None:
     p = np.array([0.04, np.nan, 0.01, 0.03])
     np.testing.assert_allclose(model.holm(p), [0.06, np.nan, 0.03, 0.06])

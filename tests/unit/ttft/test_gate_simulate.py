@@ -41,6 +41,13 @@ def test_a_start_moves_all_contexts_of_its_profile_together() -> None:
     assert 0.04 < starts.mean(-1).std() < 0.06
 
 
+def test_one_profile_may_spread_more_than_the_others() -> None:
+    passes = World(uneven=3.0, start_spread=0.05).draw(50, np.random.default_rng(1))
+    spread = passes.mean((-1, -2)).std((0, 1, 3))
+    assert spread[2] == pytest.approx(3 * spread[0], rel=0.2)
+    assert spread[1] == pytest.approx(spread[0], rel=0.2)
+
+
 def test_every_rival_sees_a_doubled_cell_and_no_change_where_there_is_none() -> None:
     base = np.random.default_rng(1).normal(0, 0.001, (2, 3, 2, 5))
     slower = np.random.default_rng(2).normal(0, 0.001, (2, 3, 2, 5))
