@@ -24,7 +24,7 @@ def command(results: tuple[Path, ...], folder: Path, gate: Path | None, findings
     from kvlab.report import load, page, verdicts
 
     extra = page.Extra(
-        judged=verdicts.gate(gate) if gate else verdicts.Judged(),
+        gate=verdicts.gate(gate) if gate else None,
         findings=verdicts.findings(findings) if findings else (),
     )
     click.echo(page.write(page.build(load.load(results), extra), folder))

@@ -138,6 +138,8 @@ def legend(axis: Axes) -> None:
 def picture(figure: Figure, name: str, title: str, caption: str, alt: str) -> Picture:
     """Both forms of a figure; call it within `style()`."""
     png, svg = io.BytesIO(), io.StringIO()
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # what was laid out once serves both
     figure.savefig(png, format="png", dpi=DPI, facecolor=PAPER, metadata={"Software": None})
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
     figure.savefig(svg, format="svg", facecolor="none", metadata=nothing)

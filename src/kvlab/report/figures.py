@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from kvlab.report import drawing, series
 from kvlab.report.drawing import Picture
 from kvlab.report.load import Point
 from kvlab.report.series import Cell, Cells, Key
-from kvlab.report.verdicts import ChangePoint
+from kvlab.ttft.claims import Claim
+from kvlab.ttft.trend import Trend
 
 DOTS = 60
 """Passes drawn for a profile and context, at most."""
 TOKENS = "context (tokens)"
 
 
-def measured(cells: Cells, simulated: bool, limits: Mapping[str, Any]) -> list[Picture]:
+def measured(cells: Cells, claims: Sequence[Claim], simulated: bool) -> list[Picture]:
     """Figures of the passes at the least concurrency; what was not measured has no figure."""
     concurrency = min((key.concurrency for key in cells), default=1)
     of_one = {key: cell for key, cell in cells.items() if key.concurrency == concurrency}
     draw: list[Callable[[], Picture | None]] = [
         lambda: _ttft(of_one, "hot", simulated),
-        lambda: _speedup(of_one, concurrency, simulated, limits.get("speedup_longest_min")),
-        lambda: _http_over_rdma(of_one, concurrency, simulated, limits.get("http_over_rdma_longest_min")),
+        lambda: _speedup(of_one, concurrency, claims, simulated),
+        lambda: _http_over_rdma(of_one, concurrency, claims, simulated),
         lambda: _cpu(of_one, simulated),
         lambda: _ttft(of_one, "cold", simulated),
     ]
@@ -66,14 +67,14 @@ def _ttft(cells: Cells, which: str, simulated: bool) -> Picture | None:
         f"ttft-{which}",
         title,
         says
-        + f"Dots are passes{_drawn(found)}; lines join the medians of the starts' medians. Crosses are passes "
-        "that are not proven; no line and no number counts them.",
+        + f"Dots are passes{_drawn(found)}; lines join the geometric means of the starts' medians. Crosses are "
+        "passes that are not proven; no line and no number counts them.",
         f"{title}, both axes logarithmic. "
-        + ("Medians: " + "; ".join(lines) + "." if lines else "No pass is proven, so there is no line."),
+        + ("Means: " + "; ".join(lines) + "." if lines else "No pass is proven, so there is no line."),
     )
 
 
-def _speedup(cells: Cells, concurrency: int, simulated: bool, limit: float | None) -> Picture | None:
+def _speedup(cells: Cells, concurrency: int, claims: Sequence[Claim], simulated: bool) -> Picture | None:
     found = {
         name: points
         for name in series.profiles(cells)
@@ -82,7 +83,7 @@ def _speedup(cells: Cells, concurrency: int, simulated: bool, limit: float | Non
     return _ratios(
         found,
         simulated,
-        limit,
+        [claim for claim in claims if claim.kind == "speedup"],
         name="speedup",
         ylabel="TTFT of baseline / profile",
         title="Speed-up over computing the prompt anew",
@@ -90,12 +91,14 @@ def _speedup(cells: Cells, concurrency: int, simulated: bool, limit: float | Non
     )
 
 
-def _http_over_rdma(cells: Cells, concurrency: int, simulated: bool, limit: float | None) -> Picture | None:
+def _http_over_rdma(
+    cells: Cells, concurrency: int, claims: Sequence[Claim], simulated: bool
+) -> Picture | None:
     points = series.ratio(cells, "s3-http", "s3-rdma", concurrency)
     return _ratios(
         {"s3-rdma": points} if points else {},
         simulated,
-        limit,
+        [claim for claim in claims if claim.kind == "http_over_rdma"],
         name="http-over-rdma",
         ylabel="TTFT of s3-http / s3-rdma",
         title="S3 over HTTP against S3 over RDMA",
@@ -106,7 +109,7 @@ def _http_over_rdma(cells: Cells, concurrency: int, simulated: bool, limit: floa
 def _ratios(
     found: Mapping[str, Mapping[int, float]],
     simulated: bool,
-    limit: float | None,
+    claims: Sequence[Claim],
     *,
     name: str,
     ylabel: str,
@@ -116,12 +119,21 @@ def _ratios(
     values = [value for points in found.values() for value in points.values()]
     if not values:
         return None
+    limit = next((claim.limit for claim in claims if claim.limit), None)
+    band = [(c.context, c.low, c.high) for c in claims if c.low and c.high and c.context in found["s3-rdma"]]
+    values += [end for _, low, high in band for end in (low, high)]
     figure, axis = drawing.axes(TOKENS, ylabel, simulated)
     drawing.contexts(axis, (context for points in found.values() for context in points))
     drawing.logarithmic(axis, min(1.0, *values), max(1.0, limit or 1.0, *values))
     axis.axhline(1, color=drawing.MUTED, linewidth=0.9)
     for profile, points in found.items():
         _line(axis, points, profile)
+    if band:
+        at, low, high = zip(*band, strict=True)
+        axis.fill_between(at, low, high, color=drawing.colour("s3-rdma"), alpha=0.2, linewidth=0)
+        caption += " The band is the 95 % interval of s3-rdma over starts."
+    else:
+        caption += " There are too few starts for an interval."
     if limit:
         axis.axhline(limit, color=drawing.FLAG, linewidth=0.9, linestyle="--", label=f"limit {limit:g}")
         caption += f" The dashed line is the plan's limit at the longest context, {limit:g}."
@@ -134,7 +146,7 @@ def _ratios(
         figure,
         name,
         title,
-        caption + " From medians, so without an interval.",
+        caption,
         f"{title}: {'; '.join(said)}.",
     )
 
@@ -167,12 +179,12 @@ def _cpu(cells: Cells, simulated: bool) -> Picture | None:
         figure,
         "client-cpu",
         "Client CPU",
-        "CPU time of vLLM and LMCache during a hot pass, median over the starts, log scale.",
+        "CPU time of vLLM and LMCache during a hot pass, mean over the starts, log scale.",
         f"Client CPU time of a hot pass against context: {'; '.join(said)}.",
     )
 
 
-def history(points: Sequence[Point], changes: Sequence[ChangePoint], simulated: bool) -> Picture | None:
+def history(points: Sequence[Point], trends: Sequence[Trend], simulated: bool) -> Picture | None:
     """TTFT of each start in order of time; None for fewer than two starts of every profile."""
     names = [n for n in drawing.SERIES if sum(point.profile == n for point in points) > 1]
     if not names:
@@ -192,7 +204,7 @@ def history(points: Sequence[Point], changes: Sequence[ChangePoint], simulated: 
                 range(1, len(values) + 1), values, drawing.marker(name), color=drawing.colour(name),
                 label=name, markersize=3.2 if len(values) < 200 else 1.6, alpha=0.75, markeredgewidth=0,
             )  # fmt: skip
-            moved = [change for change in changes if change.profile == name]
+            moved = [c for trend in trends if trend.profile == name for c in trend.changes or ()]
             for change in moved:
                 at = next(
                     (i for i, p in enumerate(of_profile) if (p.run, p.at) == (change.run, change.at)), None
@@ -204,6 +216,7 @@ def history(points: Sequence[Point], changes: Sequence[ChangePoint], simulated: 
                 f"{name}: {len(values)} starts, {_range(values)}"
                 + (f", changed by {shifts}" if shifts else "")
             )
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
         drawing.legend(axis)
         return drawing.picture(
             figure,
@@ -217,16 +230,18 @@ def history(points: Sequence[Point], changes: Sequence[ChangePoint], simulated: 
 
 def _dots(axis: Axes, found: Mapping[int, Cell], profile: str, aside: float) -> None:
     """The passes of a profile, beside the context by a factor so that profiles do not hide each other."""
-    for context, cell in found.items():
-        proven, unproven = _some(cell.proven, context), _some(cell.unproven, context)
-        axis.plot(
-            [context * aside] * len(proven), [1e3 * v for v in proven], drawing.marker(profile),
-            color=drawing.colour(profile), markersize=2.6, alpha=0.45, markeredgewidth=0,
-        )  # fmt: skip
-        axis.plot(
-            [context * aside] * len(unproven), [1e3 * v for v in unproven], "x",
-            color=drawing.FLAG, markersize=4.5, alpha=0.9, markeredgewidth=1,
-        )  # fmt: skip
+    proven = [(context * aside, v) for context, cell in found.items() for v in _some(cell.proven, context)]
+    unproven = [
+        (context * aside, v) for context, cell in found.items() for v in _some(cell.unproven, context)
+    ]
+    axis.plot(
+        [at for at, _ in proven], [1e3 * v for _, v in proven], drawing.marker(profile),
+        color=drawing.colour(profile), markersize=2.6, alpha=0.45, markeredgewidth=0,
+    )  # fmt: skip
+    axis.plot(
+        [at for at, _ in unproven], [1e3 * v for _, v in unproven], "x",
+        color=drawing.FLAG, markersize=4.5, alpha=0.9, markeredgewidth=1,
+    )  # fmt: skip
 
 
 def _line(axis: Axes, points: Mapping[int, float], profile: str) -> None:

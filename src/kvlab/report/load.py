@@ -15,6 +15,7 @@ import msgspec
 from kvlab.errors import KvlabError
 from kvlab.ttft import result as results
 from kvlab.ttft.result import Result
+from kvlab.ttft.runs import TREND
 
 NEWEST = 30
 """Runs that the figures show, at most: older ones tell of a lab that is no more, and make dots a cloud."""
@@ -85,9 +86,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Loaded:
-    """`shown` is in full, oldest first; `history` the points of their environment; `runs` all, newest first."""
+    """`shown` and `past` are in full, oldest first: the runs of the figures, and the newest of their environment.
+
+    `history` has the points of all runs of that environment, `runs` a line for each run, newest first.
+    """
 
     shown: Sequence[Result]
+    past: Sequence[Result]
     history: Sequence[Point]
     runs: Sequence[Run]
 
@@ -111,10 +116,12 @@ def load(paths: Sequence[Path]) -> Loaded:
     same = [(run, file) for run, file in runs if _environment(run) == _environment(newest)]
     shown = [(run, file) for run, file in same if _source(run) == _source(newest)][-NEWEST:]
     ids, alike = {run.id for run, _ in shown}, {run.id for run, _ in same}
-    full = [results.read(file) for _, file in shown]
+    past = {run.id: results.read(file) for run, file in same[-TREND:]}
+    full = [past.get(run.id) or results.read(file) for run, file in shown]
     longest = max((one.context for result in full for one in result.passes if one.series == "hot"), default=0)
     return Loaded(
         shown=full,
+        past=list(past.values()),
         history=sorted((p for run, _ in same for p in _points(run, longest)), key=lambda point: point.at),
         runs=[
             Run(

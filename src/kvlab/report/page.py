@@ -5,21 +5,26 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
 import jinja2
+import msgspec
 
 from kvlab.checks.finding import Finding
 from kvlab.errors import KvlabError
-from kvlab.report import figures, series
+from kvlab.report import figures, series, verdicts
 from kvlab.report.drawing import Picture
-from kvlab.report.load import Loaded, Run
-from kvlab.report.series import Cell, Cells, Key
-from kvlab.report.verdicts import Judged
+from kvlab.report.load import Loaded
+from kvlab.report.series import Cell, Key
+from kvlab.ttft import claims, trend
+from kvlab.ttft.claims import Claim
+from kvlab.ttft.plan import Limits
+from kvlab.ttft.result import Result
+from kvlab.ttft.verdict import Verdict
 from kvlab.whole_file import aside
 
 RUNS = 200
@@ -39,7 +44,7 @@ class Report:
 class Extra:
     """What is shown beside the results."""
 
-    judged: Judged = field(default_factory=Judged)
+    gate: Verdict | None = None
     findings: Sequence[Finding] = ()
 
 
@@ -48,9 +53,10 @@ def build(loaded: Loaded, extra: Extra | None = None) -> Report:
     extra = extra or Extra()
     newest = loaded.newest
     cells = series.cells(loaded.shown)
-    limits = newest.plan.get("limits")
-    pictures = figures.measured(cells, newest.simulated, limits if isinstance(limits, dict) else {})
-    history = figures.history(loaded.history, extra.judged.changes, newest.simulated)
+    found = _claims(loaded.shown)
+    trends = trend.trends(loaded.past)
+    pictures = figures.measured(cells, found, newest.simulated)
+    history = figures.history(loaded.history, trends, newest.simulated)
     unproven = series.unproven(loaded.shown)
     html = _environment().get_template("page.html.j2").render(
         **_texts(),
@@ -60,8 +66,10 @@ def build(loaded: Loaded, extra: Extra | None = None) -> Report:
         shown=loaded.shown,
         starts=sum(len(result.starts) for result in loaded.shown),
         parts=sorted({part for result in loaded.shown for part in result.simulated_parts}),
-        numbers=_numbers(cells),
-        judged=extra.judged,
+        numbers=_numbers(found),
+        judgements=verdicts.of_claims(found) + (verdicts.of_gate(extra.gate) if extra.gate else []),
+        claims=[(verdicts.NAMES[c.kind], verdicts.quantity(c, c.value), verdicts.interval(c), c) for c in found],
+        trends=[verdicts.trend(one) for one in trends],
         pictures=pictures,
         rows=[_row(key, cell) for key, cell in cells.items()],
         unproven=unproven[:REASONS],
@@ -69,7 +77,7 @@ def build(loaded: Loaded, extra: Extra | None = None) -> Report:
         unproven_passes=sum(len(c.unproven) + c.untimed for c in cells.values()),
         passes=sum(c.total for c in cells.values()),
         history=history,
-        runs=_few_runs(loaded.runs),
+        runs=loaded.runs[:RUNS],
         runs_total=len(loaded.runs),
         findings=extra.findings,
     )  # fmt: skip
@@ -116,36 +124,25 @@ def _texts() -> dict[str, str]:
     }
 
 
-def _few_runs(runs: Sequence[Run]) -> Sequence[Run]:
-    return runs[:RUNS]
+def _claims(results: Sequence[Result]) -> list[Claim]:
+    """The claims of results, with the limits of the newest plan; none where no single request was measured hot."""
+    if not any(one.series == "hot" and one.concurrency == 1 for result in results for one in result.passes):
+        return []
+    return claims.claims(results, msgspec.convert(results[-1].plan.get("limits", {}), Limits))
 
 
-def _numbers(cells: Cells) -> list[tuple[str, str, str]]:
-    """The document's quantities at the longest context that has them: name, value, where."""
-    concurrency = min((key.concurrency for key in cells), default=1)
-    found = []
-    for name, over, under in (
-        ("speed-up, s3-rdma over baseline", "baseline", "s3-rdma"),
-        ("s3-http over s3-rdma", "s3-http", "s3-rdma"),
-    ):
-        points = series.ratio(cells, over, under, concurrency)
-        if points:
-            longest = max(points)
-            found.append((name, f"{points[longest]:.2f}\N{MULTIPLICATION SIGN}", f"at {longest:,} tokens"))
-    saving = {
-        key.context: 1 - rdma.cpu_s / cell.cpu_s
-        for key, cell in cells.items()
-        if (key.profile, key.series, key.concurrency) == ("s3-http", "hot", concurrency)
-        and cell.cpu_s
-        and (rdma := cells.get(key._replace(profile="s3-rdma")))
-        and rdma.cpu_s is not None
-    }
-    if saving:
-        longest = max(saving)
-        found.append(
-            ("client CPU, s3-rdma less than s3-http", f"{saving[longest]:.0%}", f"at {longest:,} tokens")
+def _numbers(found: Sequence[Claim]) -> list[tuple[str, str, str, str]]:
+    """The document's claims at the longest context: name, value, interval, where."""
+    longest = {claim.kind: claim for claim in found if claim.kind != "implied_gb_s"}
+    return [
+        (
+            verdicts.NAMES[claim.kind],
+            verdicts.quantity(claim, claim.value),
+            verdicts.interval(claim),
+            f"at {claim.context:,} tokens" if claim.context is not None else claim.detail,
         )
-    return found
+        for claim in longest.values()
+    ]
 
 
 def _row(key: Key, cell: Cell) -> dict[str, Any]:

@@ -1,16 +1,18 @@
 """What the report shows of results: for each profile, series and context the passes, and the medians of the starts.
 
-Pure. Times are seconds. A pass that is not proven is kept beside the others and enters no median.
+Pure. Times are seconds. Hot passes are summed up as the gate and the claims do. A pass that is not proven is kept
+beside the others and enters no median.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, geometric_mean, median
 from typing import NamedTuple
 
 from kvlab.ttft.result import Pass, Result
+from kvlab.ttft.samples import MIN_PASSES
 
 
 class Key(NamedTuple):
@@ -24,7 +26,7 @@ class Key(NamedTuple):
 
 @dataclass
 class Cell:
-    """All passes of one key. `starts` holds the medians of the starts that have proven passes."""
+    """All passes of one key. `starts` holds the medians of the starts with enough proven passes."""
 
     starts: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)  # client CPU seconds, medians of the starts
@@ -34,13 +36,13 @@ class Cell:
 
     @property
     def ttft_s(self) -> float | None:
-        """Median over the starts."""
-        return median(self.starts) if self.starts else None
+        """Geometric mean over the starts."""
+        return geometric_mean(self.starts) if self.starts else None
 
     @property
     def cpu_s(self) -> float | None:
-        """Median over the starts of the client's CPU seconds for a pass."""
-        return median(self.cpu) if self.cpu else None
+        """Mean over the starts of the client's CPU seconds for a pass."""
+        return fmean(self.cpu) if self.cpu else None
 
     @property
     def spread(self) -> float | None:
@@ -83,6 +85,8 @@ def cells(results: Iterable[Result]) -> dict[Key, Cell]:
             else:
                 cell.unproven.append(one.ttft_first_token_s)
     for (_, _, key), passes in by_start.items():
+        if key.series == "hot" and len({one.index for one in passes}) < MIN_PASSES:
+            continue
         found[key].starts.append(median(one.ttft_first_token_s or 0.0 for one in passes))
         cpu = [one.client_cpu_s for one in passes if one.client_cpu_s is not None]
         if len(cpu) == len(passes):

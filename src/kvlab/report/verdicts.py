@@ -1,8 +1,8 @@
-"""Verdicts as plain data, whoever gave them: the gate's JSON, and findings of checks."""
+"""Verdicts as the page shows them: of a plan's limits on the claims, of the gate, and findings of checks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,17 @@ import msgspec
 
 from kvlab.checks.finding import Finding
 from kvlab.errors import KvlabError
+from kvlab.ttft.claims import Claim
+from kvlab.ttft.trend import MIN_POINTS, Trend
+from kvlab.ttft.verdict import CellVerdict, ProfileVerdict, Verdict
+
+NAMES = {
+    "speedup": "speed-up, s3-rdma over baseline",
+    "crossover": "crossover, s3-rdma over baseline",
+    "http_over_rdma": "TTFT, s3-http over s3-rdma",
+    "client_cpu_saving": "client CPU, s3-rdma less than s3-http",
+    "implied_gb_s": "implied rate",
+}
 
 
 @dataclass(frozen=True)
@@ -20,87 +31,28 @@ class Judgement:
     name: str
     verdict: str
     evidence: tuple[str, ...]
-    missing: tuple[str, ...] = ()
-    simulated: bool = False
-
-
-@dataclass(frozen=True)
-class ChangePoint:
-    """The level of a profile moved by `shift` (fraction) from a start of `run` on, at the time `at`."""
-
-    profile: str
-    run: str
-    at: str
-    shift: float
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a gate said. `trends` has a sentence for each profile whose history was looked at."""
-
-    judgements: tuple[Judgement, ...] = ()
-    changes: tuple[ChangePoint, ...] = ()
-    trends: tuple[str, ...] = ()
-
-
-class _Cell(msgspec.Struct, frozen=True):
-    context: int
-    verdict: str
-    concurrency: int = 1
-    shift: float | None = None
-
-
-class _Profile(msgspec.Struct, frozen=True):
-    profile: str
-    verdict: str
-    starts: tuple[int, int] = (0, 0)
-    shift: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    spread: float | None = None
-    detectable: float | None = None
-    moved: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-    cells: tuple[_Cell, ...] = ()
-
-
-class _Change(msgspec.Struct, frozen=True):
-    run: str
-    at: str
-    shift: float
-
-
-class _Trend(msgspec.Struct, frozen=True):
-    profile: str
-    points: int
-    changes: tuple[_Change, ...] | None = None
-
-
-class _Gate(msgspec.Struct, frozen=True):
-    verdict: str
+    missing: tuple[str, ...]
     simulated: bool
-    base: tuple[str, ...]
-    candidate: tuple[str, ...]
-    profiles: tuple[_Profile, ...] = ()
-    missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    trends: tuple[_Trend, ...] = ()
 
 
-def gate(path: Path) -> Judged:
+def of_claims(claims: Iterable[Claim]) -> list[Judgement]:
+    """Those claims on which a limit was set."""
+    return [_of_claim(claim) for claim in claims if claim.verdict]
+
+
+def of_gate(found: Verdict) -> list[Judgement]:
+    """The gate's verdict over all, then that of each profile."""
+    compared = f"{', '.join(_few(found.candidate))} compared with {', '.join(_few(found.base))}"
+    overall = Judgement("gate", found.verdict, (compared, *found.notes), found.missing, found.simulated)
+    return [overall, *(_of_profile(profile, found.simulated) for profile in found.profiles)]
+
+
+def gate(path: Path) -> Verdict:
     """What `kvlab gate --json` printed into a file. Raises KvlabError when it is something else."""
-    found = _convert(path, _Gate, "kvlab gate --json printed")
-    judgements = [_overall(found), *(_of_profile(profile, found.simulated) for profile in found.profiles)]
-    return Judged(
-        judgements=tuple(judgements),
-        changes=tuple(
-            ChangePoint(trend.profile, change.run, change.at, change.shift)
-            for trend in found.trends
-            for change in trend.changes or ()
-        ),
-        trends=tuple(_trend(trend) for trend in found.trends),
-    )
+    try:
+        return msgspec.convert(_decode(path), Verdict)
+    except msgspec.ValidationError as error:
+        raise KvlabError(f"{path} is not what kvlab gate --json printed ({error}); write it anew.") from None
 
 
 def findings(path: Path) -> list[Finding]:
@@ -116,47 +68,80 @@ def findings(path: Path) -> list[Finding]:
         raise KvlabError(f"{path} holds no findings of kvlab's checks ({error}); name their JSON.") from None
 
 
-def _overall(found: _Gate) -> Judgement:
-    compared = f"{', '.join(found.candidate)} compared with {', '.join(_few(found.base))}"
-    return Judgement("gate", found.verdict, (compared, *found.notes), found.missing, found.simulated)
+def quantity(claim: Claim, value: float | None) -> str:
+    """A claim's figure, or an end of its interval, with its unit."""
+    if value is None:
+        return "none" if claim.kind == "crossover" else "unknown"
+    match claim.kind:
+        case "crossover":
+            return f"{value:,.0f} tokens"
+        case "client_cpu_saving":
+            return f"{value:.1%}"
+        case "implied_gb_s":
+            return f"{value:.3g} GB/s"
+        case _:
+            return f"{value:.2f}\N{MULTIPLICATION SIGN}"
 
 
-def _of_profile(profile: _Profile, simulated: bool) -> Judgement:
+def interval(claim: Claim) -> str:
+    """The 95 % interval in words; empty where there is none."""
+    if claim.low is None:
+        return ""
+    return f"{quantity(claim, claim.low)} to {quantity(claim, claim.high)}"
+
+
+def trend(found: Trend) -> str:
+    """What is known of a profile's history, as a sentence."""
+    if found.changes is None:
+        return f"{found.profile}: {found.points} starts; change points are looked for from {MIN_POINTS} on."
+    if not found.changes:
+        return f"{found.profile}: one level over {found.points} starts."
+    moves = "; ".join(f"{change.shift:+.1%} from {change.run} on" for change in found.changes)
+    return f"{found.profile}: {moves} ({found.points} starts)."
+
+
+def _of_claim(claim: Claim) -> Judgement:
+    at = f" at {claim.context:,} tokens" if claim.context is not None else ""
+    said = f"measured {quantity(claim, claim.value)}"
+    if interval(claim):
+        said += f", 95 % interval {interval(claim)}"
+    evidence = [said]
+    if claim.limit is not None:
+        evidence.append(f"limit {quantity(claim, claim.limit)}")
+    doubtful = claim.verdict == "inconclusive"
+    if claim.detail and not doubtful:
+        evidence.append(claim.detail)
+    missing = (claim.detail or "more starts",) if doubtful else ()
+    return Judgement(NAMES[claim.kind] + at, claim.verdict, tuple(evidence), missing, claim.simulated)
+
+
+def _of_profile(profile: ProfileVerdict, simulated: bool) -> Judgement:
     base, candidate = profile.starts
     evidence = [f"starts: {base} of the base, {candidate} of the candidate"]
     if profile.shift is not None:
-        interval = (
+        within = (
             f", 95 % interval {profile.low:+.1%} to {profile.high:+.1%}"
             if profile.low is not None and profile.high is not None
             else ""
         )
         chance = f", p = {profile.p:.2g}" if profile.p is not None else ""
-        evidence.append(f"TTFT moved by {profile.shift:+.1%}{interval}{chance}")
+        evidence.append(f"TTFT moved by {profile.shift:+.1%}{within}{chance}")
     if profile.spread is not None:
         evidence.append(f"spread from start to start: {profile.spread:.1%}")
     if profile.detectable is not None:
         evidence.append(f"smallest slowdown that is found nine times in ten: {profile.detectable:.1%}")
     if profile.moved:
         evidence.append(f"stages that moved: {', '.join(profile.moved)}")
-    worse = [cell for cell in profile.cells if cell.verdict == "regress"]
+    worse = [_cell(cell) for cell in profile.cells if cell.verdict == "regress"]
     if worse:
-        evidence.append("slower at " + ", ".join(_cell(cell) for cell in worse))
+        evidence.append(f"slower at {', '.join(worse)}")
     return Judgement(f"gate, {profile.profile}", profile.verdict, tuple(evidence), profile.missing, simulated)
 
 
-def _cell(cell: _Cell) -> str:
+def _cell(cell: CellVerdict) -> str:
     at_once = f", {cell.concurrency} at once" if cell.concurrency > 1 else ""
     by = f" ({cell.shift:+.1%})" if cell.shift is not None else ""
     return f"{cell.context:,} tokens{at_once}{by}"
-
-
-def _trend(trend: _Trend) -> str:
-    if trend.changes is None:
-        return f"{trend.profile}: {trend.points} starts are too few for a trend"
-    if not trend.changes:
-        return f"{trend.profile}: one level over {trend.points} starts"
-    moves = ", ".join(f"{change.shift:+.1%} from {change.run} on" for change in trend.changes)
-    return f"{trend.profile}: {moves} ({trend.points} starts)"
 
 
 def _few(names: Sequence[str], most: int = 5) -> list[str]:
@@ -170,10 +155,3 @@ def _decode(path: Path) -> Any:
         raise KvlabError(f"{path} cannot be read ({error.strerror}); correct the path.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise KvlabError(f"{path} is not JSON ({error}); write it anew.") from None
-
-
-def _convert(path: Path, kind: type[_Gate], what: str) -> _Gate:
-    try:
-        return msgspec.convert(_decode(path), kind)
-    except msgspec.ValidationError as error:
-        raise KvlabError(f"{path} is not what {what} ({error}); write it anew.") from None
