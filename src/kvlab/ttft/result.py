@@ -6,10 +6,11 @@ Times are seconds of a monotonic clock, sizes bytes. What was not measured is No
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -21,6 +22,7 @@ KIND = "kvlab-ttft"
 ABOUT = "about."
 """Keys of the environment that begin so describe a run (host, load) and are never compared."""
 
+Decoded = TypeVar("Decoded")
 Scalar = str | int | float | bool | None
 Series = Literal["cold", "hot", "warmup"]
 Way = Literal["rdma", "http", "file", "none", "unknown"]
@@ -105,12 +107,26 @@ class Result(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         self.fingerprint = self.fingerprint or fingerprint(self.environment)
 
 
-class _Header(msgspec.Struct):
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a result says whether it is wanted: a history is read by its headers, in a fraction of the time."""
+
+    id: Text
+    created: Text
+    simulated: bool
+    environment: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    plan: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class _Kind(msgspec.Struct):
     kind: Any = None
     schema: Any = None
 
 
-_header = msgspec.json.Decoder(_Header)
+_HEAD_BYTES = 16 * 1024
+_STARTS = b',"starts":['
+"""What follows the header. In a text of a JSON file the quotes would be escaped."""
+_kind = msgspec.json.Decoder(_Kind)
+_header = msgspec.json.Decoder(Header)
 _result = msgspec.json.Decoder(Result)
 _encoder = msgspec.json.Encoder()
 
@@ -142,34 +158,57 @@ def decode(content: bytes, name: str) -> Result:
 
     Raises KvlabError when it is cut short, of another kind, of a newer schema, or contradicts itself.
     """
-    try:
-        header = _header.decode(content)
-        if header.kind != KIND:
-            raise KvlabError(f"{name} is no TTFT result; give a file that kvlab ttft run or import wrote.")
-        if isinstance(header.schema, int) and header.schema > SCHEMA:
-            raise KvlabError(
-                f"{name} has schema {header.schema}, and this kvlab reads up to {SCHEMA}; update kvlab."
-            )
-        result = _result.decode(content)
-    except msgspec.ValidationError as error:
-        raise KvlabError(f"{name} is no TTFT result as kvlab writes it: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        if not content.strip() or "truncated" in str(error):
-            raise KvlabError(f"{name} is cut short; take a copy of it, or repeat the run.") from None
-        raise KvlabError(f"{name} is not JSON: {error}; give a file that kvlab ttft wrote.") from None
+    result = _decode(content, name, _result)
     contradiction = _contradiction(result)
     if contradiction:
         raise KvlabError(f"{name} contradicts itself: {contradiction}; it was changed by hand or damaged.")
     return result
 
 
+def _decode(content: bytes, name: str, decoder: msgspec.json.Decoder[Decoded]) -> Decoded:
+    try:
+        about = _kind.decode(content)
+        if about.kind != KIND:
+            raise KvlabError(f"{name} is no TTFT result; give a file that kvlab ttft run or import wrote.")
+        if isinstance(about.schema, int) and about.schema > SCHEMA:
+            raise KvlabError(
+                f"{name} has schema {about.schema}, and this kvlab reads up to {SCHEMA}; update kvlab."
+            )
+        return decoder.decode(content)
+    except msgspec.ValidationError as error:
+        raise KvlabError(f"{name} is no TTFT result as kvlab writes it: {error}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if not content.strip() or "truncated" in str(error):
+            raise KvlabError(f"{name} is cut short; take a copy of it, or repeat the run.") from None
+        raise KvlabError(f"{name} is not JSON: {error}; give a file that kvlab ttft wrote.") from None
+
+
 def read(path: Path) -> Result:
     """The result in a file; KvlabError as `decode`, or when it cannot be read."""
+    return decode(_content(path), str(path))
+
+
+def header(path: Path) -> Header:
+    """The header of the result in a file; KvlabError as `read`, but that its passes are not looked at.
+
+    A file as `encode` writes it begins with its header; of any other, the whole is decoded.
+    """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            begin = file.read(_HEAD_BYTES)
+            file.seek(max(file.seek(0, os.SEEK_END) - 2, 0))
+            end = file.read()
     except OSError as error:
         raise KvlabError(f"{path} cannot be read: {error.strerror}.") from None
-    return decode(content, str(path))
+    head, starts, _ = begin.partition(_STARTS)
+    return _decode(head + b"}" if starts and end == b"}\n" else _content(path), str(path), _header)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KvlabError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def write(result: Result, path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The TTFT report: one HTML page that stands alone, and its figures as PNG."""
