@@ -107,6 +107,7 @@ def test_an_output_that_is_cut_is_refused(text: str, why: str) -> None:
     ("name", "want", "calls"),
     [
         ("dscp-no-buffers", ROCE, []),
+        ("dscp-no-buffers", {"pfc": [3, 3]}, []),
         ("cx6-pcp", ROCE, ["--trust dscp", "--pfc 0,0,0,1,0,0,0,0 --cable_len 7"]),
         ("ets-production", {"pfc": [3]}, ["--pfc 0,0,0,1,0,0,0,0 --cable_len 30"]),
         ("ets-production", {"cable_len": 5}, ["--pfc 0,0,0,0,0,1,0,0 --cable_len 5"]),
