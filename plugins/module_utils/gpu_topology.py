@@ -26,9 +26,7 @@ def parse(text):
     Raises TopologyError when the text is cut or has a distance that is not known.
     """
     lines = _ANSI.sub("", text).splitlines()
-    at = next(
-        (n for n, line in enumerate(lines) if "Affinity" in line and line.split()[0] != "Legend:"), None
-    )
+    at = next((n for n, line in enumerate(lines) if "Affinity" in line), None)
     if at is None:
         raise TopologyError("it has no header line with GPUs and their affinity")
     columns = lines[at].split()
