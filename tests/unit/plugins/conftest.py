@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / ".lab/collections"))
 # The scripted array stands with the tests of the client.
 sys.path.insert(0, str(ROOT / "tests/unit/objectscale"))
+# What stands in for a GPU host is shared with the replica.
+sys.path.insert(0, str(ROOT / "tests/replica"))
 Run = Callable[..., dict[str, Any]]
+Commands = Callable[..., Path]
 
 
 @pytest.fixture
@@ -39,3 +42,22 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         return result
 
     return call
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """`commands("mlnx_qos", ...)` puts stand-ins on PATH and nothing else; returns their state folder."""
+    state, bin_folder = tmp_path / "standins", tmp_path / "bin"
+    state.mkdir()
+    bin_folder.mkdir()
+    (bin_folder / "python3").symlink_to(sys.executable)
+    monkeypatch.setenv("KVLAB_STANDINS", str(state))
+    monkeypatch.setenv("PATH", str(bin_folder))
+
+    def install(*names: str) -> Path:
+        for name in names:
+            script = ROOT / "tests/replica/commands" / f"{name.replace('-', '_')}.py"
+            (bin_folder / name).symlink_to(script)
+        return state
+
+    return install
