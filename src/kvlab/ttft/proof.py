@@ -1,0 +1,193 @@
+"""Is a pass what it claims to be? Turns the answers and counts of a pass into its record. Pure; no I/O."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from kvlab.checks import Finding
+from kvlab.checks.path import by_body, by_rdma, is_payload, reads
+from kvlab.probes import Facts
+from kvlab.ttft.result import Pass, Series, Stages, Way
+
+COLD_CHECKS = ("KV003", "KV004", "KV006", "KV010", "PATH")
+HOT_CHECKS = ("KV001", "KV002", "KV004", "KV005", "KV006", "KV010", "PATH")
+PREFIX_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total")
+_COUNTERS = ("lookup_hit_l1_tokens", "lookup_hit_l2_tokens", "l2_stored_chunks", "l2_loaded_chunks")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The requests of one pass, sent at once, with what was counted between the two readings around them.
+
+    `answers` are probes.completion; `facts` the pass as the KV checks want it; `cpu_s` seconds of the profile's
+    processes during the requests; `vllm` how far vLLM's counters moved.
+    """
+
+    profile: str
+    series: Series
+    context: int
+    answers: Sequence[Facts]
+    facts: Facts
+    cpu_s: float | None
+    chunk_tokens: int
+    vllm: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def concurrency(self) -> int:
+        return len(self.answers)
+
+    @property
+    def chunks(self) -> int:
+        """Whole chunks of all the prompts."""
+        return self.context // self.chunk_tokens * self.concurrency
+
+    def output_ids(self) -> list[int]:
+        """The ids of all answers, one after the other."""
+        return [token for answer in self.answers for token in answer["output_ids"]]
+
+    def as_kv(self) -> Facts:
+        """The pass for the KV checks, its requests taken as one with all their chunks."""
+        return self.facts | {
+            "prompt_tokens": self.chunks * self.chunk_tokens,
+            "completion": {
+                "http_status": max(int(a["http_status"] or 0) for a in self.answers) or None,
+                "output_ids": self.output_ids() if all(a["output_ids"] for a in self.answers) else [],
+                "error": next((a["error"] for a in self.answers if a["error"]), None),
+                "finish_reason": self.answers[0]["finish_reason"]
+                if all(a["finish_reason"] for a in self.answers)
+                else None,
+                "ttft_ms": self.answers[0]["ttft_ms"],
+            },
+        }
+
+
+def unanswered(group: Group) -> list[str]:
+    """Requests that did not come to their end."""
+    return [
+        f"a request was not answered: status {a['http_status']}, {a['error'] or 'no reason to stop was given'}"
+        for a in group.answers
+        if a["http_status"] != 200 or a["error"] or not a["output_ids"] or not a["finish_reason"]
+    ]
+
+
+def uncached(group: Group, cold: Group | None) -> list[str]:
+    """Why a pass that no cache may answer is not proven: the baseline's, and those of less than one chunk."""
+    reasons = unanswered(group)
+    for name in PREFIX_HITS:
+        if group.vllm.get(name):
+            reasons.append(f"vLLM's own prefix cache answered {group.vllm[name]:.0f} tokens")
+    if hit := _hits(group):
+        reasons.append(f"LMCache counts {hit} tokens as hits where none can be")
+    if moved := [r for r in group.facts["access_log"] if is_payload(r)]:
+        reasons.append(f"{len(moved)} objects were moved where none can be")
+    if cold is not None and group.output_ids() != cold.output_ids():
+        reasons.append("the output is not that of the cold pass")
+    return reasons
+
+
+def reasons_of(findings: Sequence[Finding]) -> list[str]:
+    """What does not pass, in the findings' own words."""
+    return [f"{f.id} {f.status}: {'; '.join(f.evidence)}" for f in findings if f.status != "pass"]
+
+
+def record(group: Group, start: int, index: int, at_s: float, reasons: Sequence[str]) -> list[Pass]:
+    """The pass as the result file keeps it: one record for each request. Counts are those of the whole group."""
+    rdma, http = _moved(group)
+    path = _way(group, rdma, http)
+    hot = group.series == "hot"
+    return [
+        Pass(
+            start=start,
+            profile=group.profile,
+            context=group.context,
+            series=group.series,
+            index=index,
+            proven=not reasons,
+            concurrency=group.concurrency,
+            request=number,
+            ttft_first_chunk_s=_seconds(answer["ttft_first_chunk_ms"]),
+            ttft_first_token_s=_seconds(answer["ttft_ms"]),
+            total_s=_seconds(answer["total_ms"]),
+            finish_reason=answer["finish_reason"] or "",
+            output_sha256=hashlib.sha256(json.dumps(answer["output_ids"]).encode()).hexdigest(),
+            prompt_tokens=(answer["usage"] or {}).get("prompt_tokens"),
+            hit_tokens=_hits(group),
+            expected_hit_tokens=group.chunks * group.chunk_tokens if hot and _has_tier(group) else 0,
+            tier=_tier(path),
+            path=path,
+            rdma_bytes=rdma if _has_tier(group) else 0,
+            http_bytes=http if _has_tier(group) else 0,
+            client_cpu_s=group.cpu_s,
+            counters=_counters(group),
+            stages=_stages(group),
+            reasons=list(reasons),
+            at_s=at_s,
+        )
+        for number, answer in enumerate(group.answers)
+    ]
+
+
+def _has_tier(group: Group) -> bool:
+    return group.profile != "baseline"
+
+
+def _seconds(milliseconds: Any) -> float | None:
+    return None if milliseconds is None else float(milliseconds) / 1000
+
+
+def _delta(group: Group, counter: str) -> int | None:
+    after, before = group.facts["lmcache_after"], group.facts["lmcache_before"]
+    value = after["counters"].get(counter)
+    return None if value is None else int(value) - int(before["counters"].get(counter) or 0)
+
+
+def _hits(group: Group) -> int | None:
+    """Tokens that LMCache found in any of its tiers; None where it counts none."""
+    if not _has_tier(group):
+        return 0
+    found = [_delta(group, name) for name in ("lookup_hit_l1_tokens", "lookup_hit_l2_tokens")]
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None
+
+
+def _payload(group: Group) -> list[Any]:
+    want = group.series == "hot"
+    return [r for r in group.facts["access_log"] if is_payload(r) and reads(r) == want]
+
+
+def _moved(group: Group) -> tuple[int, int]:
+    """Payload bytes one-sided and in HTTP bodies: read by a hot pass, written by a cold one."""
+    log = _payload(group)
+    return sum(by_rdma(r) for r in log), sum(by_body(r) for r in log)
+
+
+def _way(group: Group, rdma: int, http: int) -> Way:
+    file = group.facts["file"]
+    if file and file["read" if group.series == "hot" else "written"]:
+        return "unknown" if rdma or http else "file"
+    if rdma and http:
+        return "unknown"
+    return "rdma" if rdma else "http" if http else "none"
+
+
+def _tier(path: Way) -> str:
+    return {"rdma": "store", "http": "store", "file": "folder", "none": ""}.get(path, "unknown")
+
+
+def _counters(group: Group) -> dict[str, float]:
+    found = {name: _delta(group, name) for name in _COUNTERS if _has_tier(group)}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _stages(group: Group) -> Stages:
+    """`retrieve`: from the first read of the store's log to the end of the last. Nothing else is counted per pass."""
+    if group.series != "hot" or not (log := _payload(group)):
+        return Stages()
+    begins = [datetime.fromisoformat(str(r["time"])).timestamp() for r in log]
+    ends = [b + float(r["duration_ms"]) / 1000 for b, r in zip(begins, log, strict=True)]
+    return Stages(retrieve=max(ends) - min(begins))

@@ -1,0 +1,191 @@
+"""The order of a run, what it keeps when it is cut short, and how it goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ttft_site import FakeSite
+
+from kvlab.cli import _ttft
+from kvlab.errors import KvlabError
+from kvlab.ttft import measure, plan, prompts, result
+from kvlab.ttft.plan import Plan
+from kvlab.ttft.result import Result
+
+PROFILES = ["baseline", "s3-http", "s3-rdma"]
+
+
+def a_plan(**changed: Any) -> Plan:
+    values = {
+        "name": "p",
+        "model": "m",
+        "contexts": [64, 512],
+        "profiles": PROFILES,
+        "starts": 2,
+        "hot_passes": 2,
+    }
+    return plan.from_mapping(values | changed, "p")
+
+
+def a_result(of: Plan) -> Result:
+    return Result(id="run-1", created="2026-12-01T00:00:00Z", simulated=True, plan=of.as_mapping())
+
+
+def go(site: FakeSite, of: Plan, into: Result, saved: list[Result] | None = None) -> list[str]:
+    told: list[str] = []
+    keep = (
+        (lambda r: saved.append(result.decode(result.encode(r), "copy")))
+        if saved is not None
+        else (lambda _r: None)
+    )
+    run = measure.Run(of, PROFILES, site, into, keep, told.append, clock=site.clock)
+    run.go()
+    return told
+
+
+def test_profiles_take_turns_and_each_start_measures_every_context() -> None:
+    site, of = FakeSite(), a_plan()
+    made = a_result(of)
+    go(site, of, made)
+    assert site.started == PROFILES * 2
+    assert [(s.number, s.profile, s.index) for s in made.starts][3] == (3, "baseline", 1)
+    assert made.complete
+    one = [(p.series, p.context, p.index) for p in made.passes if p.start == 4]
+    assert one == [(s, c, i) for c in (64, 512) for s, i in (("cold", 0), ("hot", 0), ("hot", 1))]
+    assert all(p.proven for p in made.passes)
+
+
+def test_hot_passes_repeat_the_cold_prompt_and_no_start_shares_one() -> None:
+    site, of = FakeSite(), a_plan()
+    go(site, of, a_result(of))
+    by_start: list[set[tuple[int, ...]]] = []
+    for series, _profile, ids in site.asked:
+        if series == "warmup":
+            by_start.append({ids})
+        else:
+            by_start[-1].add(ids)
+    assert [len(found) for found in by_start] == [3] * 6  # warm-up, two contexts
+    first_chunks = [ids[:16] for found in by_start for ids in found]
+    assert len(set(first_chunks)) == len(first_chunks)
+
+
+def test_requests_at_once_have_prompts_of_their_own() -> None:
+    site, of = FakeSite(), a_plan(concurrency=[1, 4], starts=1)
+    made = a_result(of)
+    go(site, of, made)
+    four = [p for p in made.passes if p.concurrency == 4 and p.start == 2 and p.context == 512]
+    assert [(p.series, p.index, p.request) for p in four[:5]] == [("cold", 0, r) for r in range(4)] + [
+        ("hot", 0, 0)
+    ]
+    assert four[-1].expected_hit_tokens == 4 * 512
+    assert four[-1].rdma_bytes == 8 * 1024
+
+
+def test_every_pass_is_saved_before_the_next_begins() -> None:
+    site, of = FakeSite(), a_plan(starts=1)
+    saved: list[Result] = []
+    go(site, of, a_result(of), saved)
+    assert [len(r.passes) for r in saved[:-1]] == list(range(1, 19))
+    assert [r.complete for r in saved[-2:]] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "kind", "words"),
+    [
+        (KeyboardInterrupt(), measure.InterruptedRunError, "interrupted"),
+        (KvlabError("vLLM does not answer."), KvlabError, "vLLM does not answer"),
+    ],
+)
+def test_what_was_measured_before_the_end_is_kept_and_a_rerun_goes_on(
+    trouble: BaseException, kind: type[Exception], words: str
+) -> None:
+    def at_request_30(number: int) -> None:
+        if number == 30:
+            raise trouble
+
+    site, of, saved = FakeSite(before=at_request_30), a_plan(), []
+    made = a_result(of)
+    with pytest.raises(kind, match=words) as caught:
+        go(site, of, made, saved)
+    assert "--resume" in str(caught.value)
+    kept = saved[-1]
+    assert kept.stopped
+    assert not kept.complete
+    assert len(kept.passes) == len(made.passes) > 20
+    again = FakeSite()
+    go(again, of, kept)
+    assert kept.complete
+    assert kept.stopped == ""
+    # The unfinished start (the fifth) was made again, the others were not.
+    assert again.started == ["s3-http", "s3-rdma"]
+    assert [s.number for s in kept.starts] == list(range(6))
+    assert result.decode(result.encode(kept), "copy").passes == kept.passes
+    assert len(kept.passes) == 36
+
+
+def test_services_that_do_not_come_up_end_the_run_with_their_name() -> None:
+    site, of = FakeSite(refuses="s3-rdma"), a_plan()
+    made = a_result(of)
+    with pytest.raises(KvlabError, match="s3-rdma does not come up"):
+        go(site, of, made)
+    assert [s.profile for s in made.starts] == ["baseline", "s3-http"]
+    assert "does not come up" in made.stopped
+
+
+def test_a_pass_without_its_proof_is_kept_and_marked() -> None:
+    def spoil(group: Any) -> Any:
+        if group.series == "hot" and group.profile == "s3-rdma" and group.context == 512:
+            group.answers[0]["error"] = "vLLM was silent for 300 s"
+        return group
+
+    site, of = FakeSite(spoil=spoil), a_plan(starts=1)
+    made = a_result(of)
+    told = go(site, of, made)
+    bad = [p for p in made.passes if not p.proven]
+    assert [(p.profile, p.context, p.series) for p in bad] == [("s3-rdma", 512, "hot")] * 2
+    assert "silent" in bad[0].reasons[0]
+    assert any("1 of 3 proven" in line and "silent" in line for line in told)
+    assert "512" in _ttft.table(made)
+
+
+def test_time_left_is_told_from_the_second_start_on() -> None:
+    site, of = FakeSite(), a_plan()
+    told = go(site, of, a_result(of))
+    starts = [line for line in told if line.startswith("start ")]
+    assert starts[0] == "start 1 of 6: baseline"
+    assert "left" in starts[1]
+
+
+def test_profiles_of_a_lab() -> None:
+    of = a_plan(profiles=["baseline", "s3-rdma"], where_configured=["file"])
+    assert measure.profiles_of(of, {"baseline": 1, "s3-rdma": 1}) == ["baseline", "s3-rdma"]
+    assert measure.profiles_of(of, {"baseline": 1, "s3-rdma": 1, "file": 1})[-1] == "file"
+    with pytest.raises(KvlabError, match="measures s3-rdma, which this lab has not"):
+        measure.profiles_of(of, {"baseline": 1})
+
+
+def test_prompts_are_the_same_everywhere_and_shorter_ones_are_no_prefix() -> None:
+    one = prompts.prompt("run", 1, 2, 64)
+    assert one == prompts.prompt("run", 1, 2, 64)
+    assert len(set(one)) > 20
+    assert prompts.prompt("run", 1, 2, 128)[:64] != one
+    assert prompts.prompt("other", 1, 2, 64) != one
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"plan": {"name": "q"}}, "another plan"),
+        ({"environment": {"versions.vllm": "2"}}, "another environment (versions.vllm changed)"),
+        ({"complete": True}, "is complete"),
+    ],
+)
+def test_a_run_goes_on_only_where_it_began(change: dict[str, Any], words: str) -> None:
+    of = a_plan()
+    values = {"environment": {"versions.vllm": "1"}, "plan": of.as_mapping(), "complete": False} | change
+    found = Result(id="r", created="2026-12-01T00:00:00Z", simulated=True, **values)
+    with pytest.raises(KvlabError) as caught:
+        _ttft.resumed(found, of, {"versions.vllm": "1"}, Path("r.json"))
+    assert words in str(caught.value)
