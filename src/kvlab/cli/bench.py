@@ -66,3 +66,42 @@ def emulator(
         click.echo(f"missed: {miss}")
     if as_json:
         click.echo(json.dumps(result))
+
+
+@command.command("ttft")
+@click.option("--json", "as_json", is_flag=True, help="End with one JSON line.")
+@click.option("--rounds", default=20, show_default=True, help="Rounds in which the clients take turns.")
+@click.option("--tokens", default=512, show_default=True, help="Length of the prompts.")
+@click.option("--delay-ms", default=100.0, show_default=True, help="TTFT of the known server.")
+@click.option("--url", help="A vLLM to ask instead, such as http://127.0.0.1:8000.")
+@click.option("--model", default="", help="The model it serves.")
+@click.option(
+    "--serving-python",
+    type=click.Path(path_type=Path),
+    help="Python with vLLM, whose own client takes part. Default: .lab/venv/bin/python if there.",
+)
+def ttft(
+    as_json: bool,
+    rounds: int,
+    tokens: int,
+    delay_ms: float,
+    url: str | None,
+    model: str,
+    serving_python: Path | None,
+) -> None:
+    """What the harness of kvlab ttft adds to a TTFT (a server of known TTFT is simulated)."""
+    from kvlab.ttft import bench
+
+    python = serving_python or Path(".lab/venv/bin/python")
+    used = python.absolute() if serving_python or python.exists() else None
+    settings = bench.Settings(url, model, tokens, rounds, delay_ms, used)
+    result = bench.run(settings, lambda line: click.echo(line, err=True))
+    label = " (simulated)" if result["simulated"] else ""
+    click.echo(f"TTFT in ms, median of {rounds}{label}: {result['ttft_ms']}")
+    click.echo(
+        f"the harness adds {result['overhead_ms']} ms ({result['overhead_share']:.2%}) to a raw socket"
+    )
+    if "kvlab_over_vllm" in result:
+        click.echo(f"against vLLM's own client: {result['kvlab_over_vllm']:.4f}")
+    if as_json:
+        click.echo(json.dumps(result, separators=(",", ":")))

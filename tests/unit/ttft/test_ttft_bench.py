@@ -1,0 +1,71 @@
+"""The server of known TTFT, the client that measures, and the comparison of the two."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kvlab.errors import KvlabError
+from kvlab.ttft import bench
+from kvlab.ttft.client import Client
+
+
+def free_url() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+def test_the_client_sees_what_the_known_server_does() -> None:
+    with bench._known_server(0.2) as url:
+        first, second = Client(url, 4, 10.0).ask([[1] * 64, [2] * 32])
+    for answer, tokens in ((first, 64), (second, 32)):
+        # Never before it was sent; how soon after is the benchmark's business, not a test's.
+        assert answer["ttft_first_chunk_ms"] >= 200
+        assert answer["ttft_ms"] >= answer["ttft_first_chunk_ms"]
+        assert answer["total_ms"] >= answer["ttft_ms"]
+        assert (answer["output_ids"], answer["finish_reason"]) == ([97] * 4, "length")
+        assert answer["usage"]["prompt_tokens"] == tokens
+
+
+def test_requests_of_one_pass_are_sent_at_once() -> None:
+    with bench._known_server(0.5) as url:
+        answers = Client(url, 4, 10.0).ask([[n] * 8 for n in range(4)])
+    # One after the other, the last would have waited for three others.
+    assert max(a["ttft_ms"] for a in answers) < 2000
+
+
+def test_a_service_that_is_gone_is_one_sentence() -> None:
+    with pytest.raises(KvlabError, match="does not answer"):
+        Client(free_url(), 4, 1.0).ask([[1], [2]])
+
+
+def test_a_service_that_falls_silent_is_a_fact_of_the_pass() -> None:
+    with bench._known_server(5.0) as url:
+        (answer,) = Client(url, 4, 0.3).ask([[1]])
+    assert "silent" in answer["error"]
+    assert answer["ttft_ms"] is None
+
+
+def test_the_benchmark_compares_with_a_raw_socket() -> None:
+    said: list[str] = []
+    found = bench.run(bench.Settings(rounds=3, delay_ms=30), said.append)
+    assert found["simulated"]
+    assert set(found["ttft_ms"]) == {"raw", "kvlab"}
+    assert min(found["ttft_ms"].values()) >= 30
+    assert found["overhead_ms"] == pytest.approx(
+        found["ttft_ms"]["kvlab"] - found["ttft_ms"]["raw"], abs=0.002
+    )
+    assert said[-1] == "round 3 of 3"
+
+
+def test_the_summary_judges_by_one_percent_or_two_milliseconds() -> None:
+    slow = bench._summary(bench.Settings(url="http://x:1"), {"raw": [1000.0], "kvlab": [1009.0]})
+    assert (slow["within"], slow["simulated"]) == (True, False)
+    assert not bench._summary(bench.Settings(), {"raw": [100.0], "kvlab": [102.5]})["within"]
+
+
+@pytest.mark.parametrize(("url", "words"), [("nonsense", "is no address"), ("", "does not answer")])
+def test_a_wrong_address_is_one_sentence(url: str, words: str) -> None:
+    with pytest.raises(KvlabError, match=words):
+        bench.run(bench.Settings(url=url or free_url(), rounds=1), lambda _line: None)
