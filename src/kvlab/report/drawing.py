@@ -121,7 +121,7 @@ def logarithmic(axis: Axes, low: float, high: float) -> None:
     decades = high / low
     steps = (1, 1.5, 2, 3, 5, 7) if decades < 10 else (1, 2, 5) if decades < 300 else (1,)
     axis.yaxis.set_major_locator(LogLocator(subs=steps))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.yaxis.set_minor_locator(NullLocator())
 
 
