@@ -98,7 +98,7 @@ def test_leading_axes_are_judged_one_by_one() -> None:
 
 
 def test_cells_of_one_start_add_no_certainty_to_what_the_starts_know() -> None:
-    base, candidate = (np.repeat(side(seed, sd=0.0)[:, :, :1], 40, -1) for seed in (1, 2))
+    base, candidate = (np.broadcast_to(side(seed)[:1, :, :1], (P, STARTS, 40)) for seed in (1, 2))
     assert model.judge(base, candidate).cell.df.max() <= P * (2 * STARTS - 2)
 
 
