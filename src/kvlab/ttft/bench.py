@@ -55,8 +55,10 @@ def run(settings: Settings, tell: Callable[[str], None]) -> dict[str, Any]:
             clients["vllm"] = stack.enter_context(_vllm(settings.serving_python, url, settings.model))
         times: dict[str, list[float]] = {name: [] for name in clients}
         for number in range(settings.rounds + 1):
-            for name, ask in clients.items():
-                took = ask(prompts.prompt("bench", 1, number, settings.tokens))
+            # Whoever comes first after a pause pays for waking the server up: take turns at that too.
+            turn = list(clients)[number % len(clients) :] + list(clients)[: number % len(clients)]
+            for name in turn:
+                took = clients[name](prompts.prompt("bench", 1, number, settings.tokens))
                 if number:  # the first round warms up
                     times[name].append(took * 1000)
             tell(f"round {number} of {settings.rounds}")
