@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import xmlrpc.client
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kvlab.checks import judge
 from kvlab.errors import KvlabError
+from kvlab.objectscale import s3
 from kvlab.probes import Facts
 from kvlab.serving import cpu, profiles
 from kvlab.serving.lab import Lab
@@ -55,6 +58,10 @@ class LabServing:
         return self._client().ask([ids])[0]
 
     def measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
+        with explained(self.lab):
+            return self._measure(series, context, prompts)
+
+    def _measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
         witness = self.witness
         before = witness.read()
         pids = cpu.process_ids(self.lab, witness.profile)
@@ -82,7 +89,8 @@ class LabServing:
         witness = self.witness
         if witness.tier is None or group.chunks == 0:
             return proof.uncached(group, cold)
-        stored = witness.tier.objects()
+        with explained(self.lab):
+            stored = witness.tier.objects()
         first = (cold or group).as_kv()
         passes = [first] if cold is None else [first, group.as_kv()]
         expected = {str(first["prompt_tokens"]): (cold or group).output_ids()}
@@ -94,6 +102,19 @@ class LabServing:
 
     def _client(self) -> Client:
         return Client(self.witness.vllm_url, self.plan.max_tokens, self.plan.silence_s)
+
+
+@contextlib.contextmanager
+def explained(lab: Lab) -> Iterator[None]:
+    """What the store or the supervisor no longer answers inside becomes one sentence (KvlabError)."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise s3.explain(error, str(lab.data["endpoint"])) from error
+    except (OSError, xmlrpc.client.Error) as error:
+        raise KvlabError(f"the lab went away during a pass ({error}); run ./lab up.") from error
 
 
 def check_fits(lab: Lab, plan: Plan) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ttft_site import FakeSite
+from ttft_site import FakeSite, request
 
 from kvlab.cli import _ttft
 from kvlab.errors import KvlabError
@@ -148,6 +148,37 @@ def test_a_pass_without_its_proof_is_kept_and_marked() -> None:
     assert "silent" in bad[0].reasons[0]
     assert any("1 of 3 proven" in line and "silent" in line for line in told)
     assert "512" in _ttft.table(made)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"lmcache_after": {"available": False, "error": "refused", "counters": {}}},
+            "LMCache's server is gone",
+        ),
+        (
+            {"access_log": [request("PutObject", "k") | {"status": 507, "error": "QuotaExceeded"}]},
+            "refused 1 of 1 objects",
+        ),
+    ],
+)
+def test_a_pass_after_which_none_can_be_proven_is_kept_and_ends_the_run(
+    changed: dict[str, Any], words: str
+) -> None:
+    def spoil(group: Any) -> Any:
+        if group.profile == "s3-rdma" and group.context == 512:
+            group.facts.update(changed)
+        return group
+
+    site, of, saved = FakeSite(spoil=spoil), a_plan(starts=1), []
+    with pytest.raises(
+        KvlabError, match=rf"{words}.*; .*\. 16 passes are kept; go on with --resume"
+    ) as caught:
+        go(site, of, a_result(of), saved)
+    assert "\n" not in str(caught.value)
+    assert (saved[-1].passes[-1].profile, saved[-1].passes[-1].context) == ("s3-rdma", 512)
+    assert words in saved[-1].stopped
 
 
 def test_time_left_is_told_from_the_second_start_on() -> None:
