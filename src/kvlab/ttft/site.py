@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import xmlrpc.client
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -155,6 +156,7 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
         "hardware.cpu": _cpu_name(),
         "hardware.cores": psutil.cpu_count(logical=True),
         "hardware.memory_gib": round(psutil.virtual_memory().total / (1 << 30)),
+        **_gpu(),
         "software.kernel": platform.release(),
         "lab.stack": str(lab.data["stack"]),
         "lab.simulated": lab.simulated,
@@ -175,6 +177,21 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
 
 def _served(lab: Lab) -> set[str]:
     return {str(facts["served_model_name"]) for facts in lab.profiles.values()}
+
+
+def _gpu() -> dict[str, Scalar]:
+    """The GPUs of this machine and their driver, as nvidia-smi names them; "none" without one."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    rows = (
+        [line.rpartition(", ") for line in done.stdout.splitlines()] if done and not done.returncode else []
+    )
+    names = sorted({f"{[r[0] for r in rows].count(row[0])} x {row[0]}" for row in rows if row[0]})
+    drivers = sorted({row[2] for row in rows if row[0]})
+    return {"hardware.gpu": ", ".join(names) or "none", "driver.nvidia": ", ".join(drivers) or "none"}
 
 
 def _cpu_name() -> str:

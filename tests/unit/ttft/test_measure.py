@@ -10,9 +10,11 @@ from ttft_site import FakeSite, request
 
 from kvlab.cli import _ttft
 from kvlab.errors import KvlabError
+from kvlab.serving.lab import Lab
 from kvlab.ttft import measure, plan, prompts, result
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.result import Result
+from kvlab.ttft.site import environment
 
 PROFILES = ["baseline", "s3-http", "s3-rdma"]
 
@@ -181,6 +183,20 @@ def test_a_pass_after_which_none_can_be_proven_is_kept_and_ends_the_run(
     assert words in saved[-1].stopped
 
 
+def test_the_table_gives_medians_and_the_95th_percentile_of_requests_at_once() -> None:
+    def slower(group: Any) -> Any:
+        for number, one in enumerate(group.answers):
+            one["ttft_ms"] = 10.0 * (number + 1)
+        return group
+
+    site, of = FakeSite(spoil=slower), a_plan(starts=1, contexts=[512], concurrency=[1, 3])
+    made = a_result(of)
+    go(site, of, made)
+    _, alone, at_once = _ttft.table(made).splitlines()
+    assert alone.split() == ["512", *["10.0", "ms"] * 4]
+    assert at_once.split() == ["512", "x3", *["20.0", "/", "30.0", "ms"] * 4]
+
+
 def test_time_left_is_told_from_the_second_start_on() -> None:
     site, of = FakeSite(), a_plan()
     told = go(site, of, a_result(of))
@@ -220,3 +236,25 @@ def test_a_run_goes_on_only_where_it_began(change: dict[str, Any], words: str) -
     with pytest.raises(KvlabError) as caught:
         _ttft.resumed(found, of, {"versions.vllm": "1"}, Path("r.json"))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "gpu", "driver"),
+    [
+        ("printf 'NVIDIA H100, 580.95.05\\nNVIDIA H100, 580.95.05\\n'", "2 x NVIDIA H100", "580.95.05"),
+        ("echo 'NVML failed, version mismatch'; exit 18", "none", "none"),
+        (None, "none", "none"),
+    ],
+)
+def test_the_environment_names_gpus_and_their_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, gpu: str, driver: str
+) -> None:
+    if script is not None:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if script else str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    data = {"stack": "s", "simulated": True, "profiles": {}, "model": {"dir": str(tmp_path)}}
+    found = environment(Lab(tmp_path, data), a_plan())
+    assert (found["hardware.gpu"], found["driver.nvidia"]) == (gpu, driver)
