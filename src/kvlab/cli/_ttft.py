@@ -76,25 +76,33 @@ def resumed(result: Result, plan: Plan, environment: dict[str, results.Scalar], 
 
 
 def table(result: Result) -> str:
-    """Median TTFT by context and series, of proven passes: cold of the baseline, hot of all profiles."""
+    """Median TTFT of proven passes by context and profile: hot, and cold over all profiles.
+
+    Requests at once have rows of their own (`256 x4`): median / 95th percentile.
+    """
     profiles = list(dict.fromkeys(start.profile for start in result.starts))
-    head = "context".rjust(8) + "".join(f"{name + ' (hot)':>18}" for name in profiles) + f"{'cold':>12}"
+    head = "context".rjust(12) + "".join(f"{name + ' (hot)':>22}" for name in profiles) + f"{'cold':>22}"
     return "\n".join([head, *_rows(result, profiles)])
 
 
 def _rows(result: Result, profiles: Sequence[str]) -> Iterator[str]:
-    single = [
-        p for p in result.passes if p.proven and p.concurrency == 1 and p.ttft_first_token_s is not None
-    ]
-    for context in sorted({p.context for p in single}):
-        times = {name: [] for name in (*profiles, "cold")}  # type: dict[str, list[float]]
-        for one in single:
-            if one.context == context:
+    timed = [p for p in result.passes if p.proven and p.ttft_first_token_s is not None]
+    for concurrency, context in sorted({(p.concurrency, p.context) for p in timed}):
+        times: dict[str, list[float]] = {name: [] for name in (*profiles, "cold")}
+        for one in timed:
+            if (one.concurrency, one.context) == (concurrency, context):
                 times["cold" if one.series == "cold" else one.profile].append(one.ttft_first_token_s or 0.0)
-        shown = [
-            f"{statistics.median(times[n]) * 1000:.1f} ms" if times[n] else "-" for n in (*profiles, "cold")
-        ]
-        yield f"{context:>8}" + "".join(f"{text:>18}" for text in shown[:-1]) + f"{shown[-1]:>12}"
+        name = f"{context} x{concurrency}" if concurrency > 1 else str(context)
+        yield f"{name:>12}" + "".join(f"{_times(found, concurrency):>22}" for found in times.values())
+
+
+def _times(found: Sequence[float], concurrency: int) -> str:
+    if not found:
+        return "-"
+    median = f"{statistics.median(found) * 1000:.1f}"
+    if concurrency == 1 or len(found) < 2:
+        return f"{median} ms"
+    return f"{median} / {statistics.quantiles(found, n=20, method='inclusive')[-1] * 1000:.1f} ms"
 
 
 def claims(files: Sequence[Path], plan_file: Path | None, *, as_json: bool) -> tuple[str, int]:

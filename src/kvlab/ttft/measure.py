@@ -87,7 +87,7 @@ class Run:
         except KvlabError as error:
             self.result.stopped = str(error)
             raise KvlabError(
-                f"{error} {len(self.result.passes)} passes are kept; go on with --resume."
+                f"{str(error).rstrip('.')}. {len(self.result.passes)} passes are kept; go on with --resume."
             ) from error
         finally:
             self.save(self.result)
@@ -127,6 +127,8 @@ class Run:
         at_s = max(self.clock() - self._began, 0.0)
         self.result.passes += proof.record(group, start.number, index, at_s, reasons)
         self.save(self.result)
+        if problem := proof.ended(group):
+            raise KvlabError(problem)
 
     def _left(self, starts: int) -> str:
         minutes = sum(self._took) / len(self._took) * starts / 60

@@ -75,6 +75,24 @@ def unanswered(group: Group) -> list[str]:
     ]
 
 
+def ended(group: Group) -> str:
+    """Why no pass after this one can be proven, so that the run must end; empty where one can."""
+    after = group.facts["lmcache_after"]
+    name = f"{group.profile}: {group.series} pass of {group.context} tokens"
+    if _has_tier(group) and not after["available"]:
+        return f"{name}: LMCache's server is gone ({after['error']}); see its log under the lab's log folder."
+    puts = [r for r in group.facts["access_log"] if is_payload(r) and not reads(r)]
+    written = {r["key"] for r in puts if int(r["status"]) < 300}
+    refused = {r["key"]: r for r in puts if int(r["status"]) >= 400 and r["key"] not in written}
+    if not refused:
+        return ""
+    last = list(refused.values())[-1]
+    return (
+        f"{name}: the store refused {len(refused)} of {len(written) + len(refused)} objects (status {last['status']}, "
+        f"{last['error'] or 'no reason given'}); is it full, or over its quota? Make room there."
+    )
+
+
 def uncached(group: Group, cold: Group | None) -> list[str]:
     """Why a pass that no cache may answer is not proven: the baseline's, and those of less than one chunk."""
     reasons = unanswered(group)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+import subprocess
+import xmlrpc.client
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kvlab.checks import judge
 from kvlab.errors import KvlabError
+from kvlab.objectscale import s3
 from kvlab.probes import Facts
 from kvlab.serving import cpu, profiles
 from kvlab.serving.lab import Lab
@@ -55,6 +59,10 @@ class LabServing:
         return self._client().ask([ids])[0]
 
     def measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
+        with explained(self.lab):
+            return self._measure(series, context, prompts)
+
+    def _measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
         witness = self.witness
         before = witness.read()
         pids = cpu.process_ids(self.lab, witness.profile)
@@ -82,7 +90,8 @@ class LabServing:
         witness = self.witness
         if witness.tier is None or group.chunks == 0:
             return proof.uncached(group, cold)
-        stored = witness.tier.objects()
+        with explained(self.lab):
+            stored = witness.tier.objects()
         first = (cold or group).as_kv()
         passes = [first] if cold is None else [first, group.as_kv()]
         expected = {str(first["prompt_tokens"]): (cold or group).output_ids()}
@@ -94,6 +103,19 @@ class LabServing:
 
     def _client(self) -> Client:
         return Client(self.witness.vllm_url, self.plan.max_tokens, self.plan.silence_s)
+
+
+@contextlib.contextmanager
+def explained(lab: Lab) -> Iterator[None]:
+    """What the store or the supervisor no longer answers inside becomes one sentence (KvlabError)."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise s3.explain(error, str(lab.data["endpoint"])) from error
+    except (OSError, xmlrpc.client.Error) as error:
+        raise KvlabError(f"the lab went away during a pass ({error}); run ./lab up.") from error
 
 
 def check_fits(lab: Lab, plan: Plan) -> None:
@@ -134,6 +156,7 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
         "hardware.cpu": _cpu_name(),
         "hardware.cores": psutil.cpu_count(logical=True),
         "hardware.memory_gib": round(psutil.virtual_memory().total / (1 << 30)),
+        **_gpu(),
         "software.kernel": platform.release(),
         "lab.stack": str(lab.data["stack"]),
         "lab.simulated": lab.simulated,
@@ -154,6 +177,21 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
 
 def _served(lab: Lab) -> set[str]:
     return {str(facts["served_model_name"]) for facts in lab.profiles.values()}
+
+
+def _gpu() -> dict[str, Scalar]:
+    """The GPUs of this machine and their driver, as nvidia-smi names them; "none" without one."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        done = None
+    rows = (
+        [line.rpartition(", ") for line in done.stdout.splitlines()] if done and not done.returncode else []
+    )
+    names = sorted({f"{[r[0] for r in rows].count(row[0])} x {row[0]}" for row in rows if row[0]})
+    drivers = sorted({row[2] for row in rows if row[0]})
+    return {"hardware.gpu": ", ".join(names) or "none", "driver.nvidia": ", ".join(drivers) or "none"}
 
 
 def _cpu_name() -> str:

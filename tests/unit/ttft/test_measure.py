@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ttft_site import FakeSite
+from ttft_site import FakeSite, request
 
 from kvlab.cli import _ttft
 from kvlab.errors import KvlabError
+from kvlab.serving.lab import Lab
 from kvlab.ttft import measure, plan, prompts, result
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.result import Result
+from kvlab.ttft.site import environment
 
 PROFILES = ["baseline", "s3-http", "s3-rdma"]
 
@@ -150,6 +152,51 @@ def test_a_pass_without_its_proof_is_kept_and_marked() -> None:
     assert "512" in _ttft.table(made)
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {"lmcache_after": {"available": False, "error": "refused", "counters": {}}},
+            "LMCache's server is gone",
+        ),
+        (
+            {"access_log": [request("PutObject", "k") | {"status": 507, "error": "QuotaExceeded"}]},
+            "refused 1 of 1 objects",
+        ),
+    ],
+)
+def test_a_pass_after_which_none_can_be_proven_is_kept_and_ends_the_run(
+    changed: dict[str, Any], words: str
+) -> None:
+    def spoil(group: Any) -> Any:
+        if group.profile == "s3-rdma" and group.context == 512:
+            group.facts.update(changed)
+        return group
+
+    site, of, saved = FakeSite(spoil=spoil), a_plan(starts=1), []
+    with pytest.raises(
+        KvlabError, match=rf"{words}.*; .*\. 16 passes are kept; go on with --resume"
+    ) as caught:
+        go(site, of, a_result(of), saved)
+    assert "\n" not in str(caught.value)
+    assert (saved[-1].passes[-1].profile, saved[-1].passes[-1].context) == ("s3-rdma", 512)
+    assert words in saved[-1].stopped
+
+
+def test_the_table_gives_medians_and_the_95th_percentile_of_requests_at_once() -> None:
+    def slower(group: Any) -> Any:
+        for number, one in enumerate(group.answers):
+            one["ttft_ms"] = 10.0 * (number + 1)
+        return group
+
+    site, of = FakeSite(spoil=slower), a_plan(starts=1, contexts=[512], concurrency=[1, 3])
+    made = a_result(of)
+    go(site, of, made)
+    _, alone, at_once = _ttft.table(made).splitlines()
+    assert alone.split() == ["512", *["10.0", "ms"] * 4]
+    assert at_once.split() == ["512", "x3", *["20.0", "/", "30.0", "ms"] * 4]
+
+
 def test_time_left_is_told_from_the_second_start_on() -> None:
     site, of = FakeSite(), a_plan()
     told = go(site, of, a_result(of))
@@ -189,3 +236,25 @@ def test_a_run_goes_on_only_where_it_began(change: dict[str, Any], words: str) -
     with pytest.raises(KvlabError) as caught:
         _ttft.resumed(found, of, {"versions.vllm": "1"}, Path("r.json"))
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "gpu", "driver"),
+    [
+        ("printf 'NVIDIA H100, 580.95.05\\nNVIDIA H100, 580.95.05\\n'", "2 x NVIDIA H100", "580.95.05"),
+        ("echo 'NVML failed, version mismatch'; exit 18", "none", "none"),
+        (None, "none", "none"),
+    ],
+)
+def test_the_environment_names_gpus_and_their_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, gpu: str, driver: str
+) -> None:
+    if script is not None:
+        program = tmp_path / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin" if script else str(tmp_path))
+    (tmp_path / "config.json").write_text("{}")
+    data = {"stack": "s", "simulated": True, "profiles": {}, "model": {"dir": str(tmp_path)}}
+    found = environment(Lab(tmp_path, data), a_plan())
+    assert (found["hardware.gpu"], found["driver.nvidia"]) == (gpu, driver)

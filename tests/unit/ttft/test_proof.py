@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import xmlrpc.client
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 from ttft_site import CHUNK, CHUNK_BYTES, FakeServing, FakeSite, answer, counted, request
 
+from kvlab.errors import KvlabError
 from kvlab.serving import tier
 from kvlab.serving.lab import Lab
 from kvlab.ttft import plan, proof
@@ -33,7 +36,12 @@ def lab(profile: str, path: str) -> Lab:
         "chunk_bytes": CHUNK_BYTES,
     }
     facts |= {"tp": 1, "expected_path": path, "file_path": None, "bucket": "kv", "name": profile}
-    data = {"simulated": True, "address": "127.0.0.1", "ports": {"vllm": 9, "lmcache_http": 9}}
+    data = {
+        "simulated": True,
+        "address": "127.0.0.1",
+        "ports": {"vllm": 9, "lmcache_http": 9},
+        "endpoint": "http://store:1",
+    }
     return Lab(Path("lab.json"), data | {"profiles": {profile: facts}, "state_dir": "."})
 
 
@@ -126,6 +134,46 @@ def test_nothing_may_answer_for_the_baseline_or_under_one_chunk() -> None:
     assert "where none can be" in proof.uncached(moved, small_cold)[0]
     hits = with_facts(small, lmcache_after=counted(lookup_hit_l2_tokens=256))
     assert "256 tokens as hits" in proof.uncached(hits, small_cold)[0]
+
+
+def test_a_refused_object_that_was_written_after_all_is_no_trouble() -> None:
+    cold, hot = passes()
+    refused = request("PutObject", "512-0") | {"status": 503}
+    assert proof.ended(with_facts(cold, access_log=[refused, *cold.facts["access_log"]])) == ""
+    assert "refused 1 of 2 objects" in proof.ended(
+        with_facts(cold, access_log=[refused, *cold.facts["access_log"][1:]])
+    )
+    # A read that failed is for the proof of the pass to judge: the next may succeed.
+    assert proof.ended(with_facts(hot, access_log=[request("GetObject", "512-0") | {"status": 404}])) == ""
+
+
+def test_the_baseline_has_no_server_that_could_be_gone() -> None:
+    gone = {"available": False, "error": "none", "counters": {}}
+    assert proof.ended(with_facts(passes("baseline")[0], lmcache_after=gone)) == ""
+    assert "is gone (none)" in proof.ended(with_facts(passes()[0], lmcache_after=gone))
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (EndpointConnectionError(endpoint_url="http://store:1"), "nothing answers at http://store:1"),
+        (ConnectionRefusedError(111, "Connection refused"), "the lab went away during a pass .*refused"),
+        (xmlrpc.client.Fault(1, "SHUTDOWN_STATE"), "the lab went away during a pass .*SHUTDOWN_STATE"),
+    ],
+)
+def test_a_lab_that_goes_away_is_one_sentence(
+    serving: LabServing, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
+) -> None:
+    def away(*_: object) -> None:
+        raise error
+
+    cold, _ = passes()
+    monkeypatch.setattr(Stored, "objects", away)
+    with pytest.raises(KvlabError, match=words):
+        serving.doubts(cold, None)
+    monkeypatch.setattr(Witness, "read", away)
+    with pytest.raises(KvlabError, match=words):
+        serving.measure("cold", 512, IDS)
 
 
 def test_the_record_says_what_moved_and_how() -> None:
