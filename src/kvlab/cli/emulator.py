@@ -38,16 +38,34 @@ def _host_names(
 @click.group(invoke_without_command=True)
 @click.option("--state", type=click.Path(path_type=Path), help="Folder for objects and the index.")
 @click.option("--address", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--s3-port", default=9020, show_default=True, help="S3 over HTTP.")
-@click.option("--tls-port", default=0, show_default=True, help="S3 over TLS (9021 on an array); 0 is off.")
+@click.option(
+    "--s3-port", type=click.IntRange(0, 65535), default=9020, show_default=True, help="S3 over HTTP."
+)
+@click.option(
+    "--tls-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="S3 over TLS (9021 on an array); 0 is off.",
+)
 @click.option("--users", type=click.Path(path_type=Path), help="JSON file with the object users, mode 0600.")
 @click.option(
     "--access-log", type=click.Path(path_type=Path), help="Default: access.log in the state folder."
 )
 @click.option(
-    "--metrics-port", default=0, show_default=True, help="Prometheus metrics on loopback; 0 is off."
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Prometheus metrics on loopback; 0 is off.",
 )
-@click.option("--admin-port", default=0, show_default=True, help="Fault interface on loopback; 0 is off.")
+@click.option(
+    "--admin-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=True,
+    help="Fault interface on loopback; 0 is off.",
+)
 @click.option(
     "--dialect", type=click.Choice(["objectscale", "aws"]), default="objectscale", show_default=True
 )
@@ -83,6 +101,7 @@ def _host_names(
 )
 @click.option(
     "--management-port",
+    type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
     help="Management API over TLS (4443 on an array); 0 is off.",

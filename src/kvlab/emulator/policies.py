@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
+import functools
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -21,8 +22,12 @@ def check(policy: Mapping[str, Any], *, principal: bool) -> None:
         if statement.get("Effect") not in ("Allow", "Deny"):
             raise ValueError("Effect must be Allow or Deny")
         for name in ("Action", "Resource", *(("Principal",) if principal else ())):
-            if not statement.get(name):
+            value = statement.get(name)
+            if not value:
                 raise ValueError(f"a Statement has no {name}")
+            parts = list(value.values()) if name == "Principal" and isinstance(value, Mapping) else [value]
+            if not all(isinstance(text, str) for part in parts for text in _listed(part)):
+                raise ValueError(f"{name} must be text, or a list of texts")
         known = {"Sid", "Effect", "Action", "Resource", *(("Principal",) if principal else ())}
         other = sorted(set(statement) - known)
         if other:
@@ -41,14 +46,24 @@ def judge(
         if principals is not None and not _names(statement.get("Principal"), principals):
             continue
         actions = [str(a).lower() for a in _listed(statement["Action"])]
-        if not any(fnmatch.fnmatchcase(action.lower(), a) for a in actions):
+        if not any(_fits(a, action.lower()) for a in actions):
             continue
-        if not any(fnmatch.fnmatchcase(resource, _plain(r)) for r in _listed(statement["Resource"])):
+        if not any(_fits(_plain(r), resource) for r in _listed(statement["Resource"])):
             continue
         if statement["Effect"] == "Deny":
             return "deny"
         said = "allow"
     return said
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a pattern of AWS's fits: `*` is anything, `?` one character, and nothing else is special."""
+    return _pattern(pattern).fullmatch(text) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
 def _names(principal: Any, who: frozenset[str]) -> bool:

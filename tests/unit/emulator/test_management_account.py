@@ -123,6 +123,15 @@ def test_a_request_may_be_xml(array: Managed, api: Api) -> None:
     assert api.ok("GET", "/object/namespaces/namespace/fromxml")["is_stale_allowed"] is True
 
 
+def test_a_document_type_is_refused_in_whatever_encoding(array: Managed, api: Api) -> None:
+    text = '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e "x">]><a><namespace>&e;</namespace></a>'
+    headers = {"X-SDS-AUTH-TOKEN": api.token, "Accept": "application/json", "Content-Type": "application/xml"}
+    for encoding in ("utf-8", "utf-16", "utf-16-be"):
+        with array.http() as http:
+            reply = http.post("/object/namespaces/namespace", content=text.encode(encoding), headers=headers)
+        assert (reply.status_code, reply.json()["code"]) == (400, 1013)
+
+
 @pytest.mark.parametrize("body", ["{", "[]", "nonsense", '"text"'])
 def test_a_body_that_cannot_be_parsed_is_1013(array: Managed, api: Api, body: str) -> None:
     headers = {"X-SDS-AUTH-TOKEN": api.token, "Accept": "application/json"}

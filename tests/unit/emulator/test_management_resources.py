@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -214,6 +215,41 @@ def test_a_namespace_administrator_stays_in_it(array: Managed, namespace: str) -
     assert api.ok("GET", "/object/bucket/of-the-admin/info")["namespace"] == "blue"
 
 
+@pytest.mark.parametrize("text", ["a\u0001", "a\ud800", "a\uffff"])
+def test_what_xml_cannot_say_is_refused_on_its_way_in(api: Api, namespace: str, text: str) -> None:
+    bodies = {
+        "/object/bucket": {"name": "kv", "namespace": namespace, "default_group": text},
+        "/object/users": {"user": "poison", "namespace": namespace, "tags": [{"name": "t", "value": text}]},
+    }
+    for path, body in bodies.items():
+        # json.dumps writes the escapes that a hostile client would.
+        headers = {
+            "X-SDS-AUTH-TOKEN": api.token,
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        with api.array.http() as http:
+            reply = http.post(path, content=json.dumps(body).encode(), headers=headers)
+        assert (reply.status_code, reply.json()["code"]) == (400, 1013)
+    assert api.ok("GET", f"/object/bucket?namespace={namespace}")["object_bucket"] == []
+
+
+@pytest.mark.parametrize("name", ["a b", "a?", "a%", "a\u0001"])
+def test_names_of_namespaces_are_plain(api: Api, name: str) -> None:
+    assert api.refused("POST", NAMESPACES, {"namespace": name})[0] in (1008, 1013)
+
+
+def test_iam_policies_end_with_their_namespace(api: Api) -> None:
+    name = f"ns{next(_numbers)}"
+    api.ok("POST", NAMESPACES, {"namespace": name})
+    policy = '{"Statement":{"Effect":"Allow","Action":"s3:*","Resource":"*"}}'
+    api.ok("POST", f"/iam?Action=CreatePolicy&PolicyName=p&PolicyDocument={policy}", x_emc_namespace=name)
+    api.ok("POST", f"{NAMESPACES}/{name}/deactivate")
+    api.ok("POST", NAMESPACES, {"namespace": name})
+    asked = f"/iam?Action=GetPolicy&PolicyArn=urn:ecs:iam::{name}:policy/p"
+    assert api.send("POST", asked, x_emc_namespace=name).status_code == 404
+
+
 # Users and keys
 
 
@@ -288,6 +324,8 @@ def test_the_exist_call_has_ids_and_no_secret(api: Api, user: str) -> None:
         ("{user}", {"namespace": "blue"}, 1004),
         ("{user}", {"secretkey": ""}, 1008),
         ("{user}", {"existing_key_expiry_time_mins": "soon"}, 1008),
+        ("{user}", {"existing_key_expiry_time_mins": "999999999999999"}, 1008),
+        ("{user}", {"existing_key_expiry_time_mins": -5}, 1008),
     ],
 )
 def test_a_key_that_cannot_be_is_refused(api: Api, user: str, path: str, body: Any, code: int) -> None:
@@ -392,6 +430,10 @@ def test_a_bucket_reads_back_under_its_other_names(api: Api, user: str) -> None:
         ({"blockSize": 1, "notificationSize": 2}, 1008),
         ({"retention": -2}, 1008),
         ({"head_type": "swift"}, 1008),
+        ({"is_tso_read_only": True}, 1008),
+        ({"autocommit_period": -5}, 1008),
+        ({"search_metadata": ["x"]}, 1008),
+        ({"vpool": {"a": 1}}, 1008),
         ({"is_object_lock_enabled": True}, 1007),
         ({"versioning_status": "Enabled"}, 1007),
         ({"TagSet": [{"Key": str(n), "Value": ""} for n in range(11)]}, 1031),

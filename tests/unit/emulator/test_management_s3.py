@@ -106,6 +106,9 @@ def test_a_deny_holds_for_the_owner_too(array: Managed, api: Api, place: str) ->
         {"Statement": {"Effect": "Maybe", "Principal": "*", "Action": "*", "Resource": "*"}},
         {"Statement": {"Effect": "Allow", "Action": "*", "Resource": "*"}},
         {"Statement": statement("Allow", "*", "s3:*") | {"Condition": {}}},
+        {"Statement": statement("Allow", "*", "s3:*") | {"Principal": {"AWS": [{"a": 1}]}}},
+        {"Statement": statement("Allow", "*", "s3:*") | {"Action": 5}},
+        {"Statement": statement("Allow", "*", "s3:*") | {"Resource": [{"a": 1}]}},
     ],
 )
 def test_a_policy_that_is_none_or_cannot_be_honoured_is_refused(api: Api, place: str, policy: Any) -> None:
@@ -121,6 +124,8 @@ def test_a_policy_that_is_none_or_cannot_be_honoured_is_refused(api: Api, place:
         ("s3:GetObject", "other/a", {"u"}, "silent"),
         ("s3:PutObject", "kv/a", {"u"}, "silent"),
         ("s3:GetObject", "kv/secret", {"u"}, "deny"),
+        ("s3:GetObject", "kv/[x]/s", {"u"}, "deny"),
+        ("s3:GetObject", "kv/x/s", {"u"}, "allow"),
     ],
 )
 def test_what_a_policy_says(action: str, resource: str, names: set[str], verdict: str) -> None:
@@ -132,7 +137,7 @@ def test_what_a_policy_says(action: str, resource: str, names: set[str], verdict
                 "Action": "s3:Get*",
                 "Resource": "arn:aws:s3:::kv/*",
             },
-            {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": "kv/secret"},
+            {"Effect": "Deny", "Principal": "*", "Action": "s3:*", "Resource": ["kv/secret", "kv/[x]/*"]},
         ]
     }
     said = policies.judge(policy, action=action, resource=resource, principals=frozenset(names))

@@ -197,7 +197,7 @@ def test_sleep_mode(in_process: dict[str, Any], profile: str, severity: str) -> 
         ('"file_path"', '"path"', "MPS014"),
         ('"use_direct_io"', '"direct"', "MPS014"),
         ('"file_size"', '"size"', "MPS015"),
-        ('"use_direct_io":"false"', '"use_direct_io":false', "NIX003"),
+        ('"use_direct_io":"true"', '"use_direct_io":true', "NIX003"),
     ],
 )
 def test_a_file_back_end_of_the_server(values: dict[str, Any], old: str, new: str, expected: str) -> None:

@@ -198,6 +198,26 @@ def test_the_management_api_needs_an_address(lab: StorageLab) -> None:
     assert "objectscale_management to false" in run.output
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("objectscale_tenants", [{"name": "blue", "bucket": "kv-s3-rdma"}], "not the lab itself has"),
+        ("objectscale_tenants", [{"name": "a", "user": "u"}, {"name": "b", "user": "u"}], "no other tenant"),
+        ("objectscale_tenants", [{"name": "../a", "user": "u"}], "a name of letters"),
+        ("objectscale_buckets", [{"name": "kv"}, {"name": "kv"}], "names a bucket twice"),
+        ("objectscale_buckets", [{"name": "kv", "quota_gb": 0}], "quota_gb 0"),
+    ],
+)
+def test_what_would_not_hold_is_refused_before_anything_is_made(
+    lab: StorageLab, variable: str, value: Any, words: str
+) -> None:
+    before = len(lab.requests())
+    run = lab.play("--tags", "objectscale", **{variable: value})
+    assert run.returncode != 0
+    assert words in " ".join(run.output.split())
+    assert len(lab.requests()) == before
+
+
 def test_check_mode_on_a_lab_that_is_down_or_new_does_not_fail(lab: StorageLab, tmp_path: Path) -> None:
     lab.down()
     lab.ok("--check")

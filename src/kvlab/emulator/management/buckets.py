@@ -41,6 +41,13 @@ def create(ask: Ask) -> Answer:
     refuse_missing(body)
     if text(body, "head_type", "s3").lower() != "s3":
         raise ApiError(1008, "head_type must be s3: the emulated array has no other head")
+    if flag(body, "is_tso_read_only", default=False) and not flag(body, "is_stale_allowed", default=False):
+        raise ApiError(1008, "is_tso_read_only needs is_stale_allowed")
+    for setting, least in (("autocommit_period", 0), ("audited_delete_expiration", -1)):
+        if number(body, setting, least) < least:
+            raise ApiError(1008, f"{setting} must be at least {least}")
+    if not all(isinstance(item, dict) for item in items(body, "search_metadata")):
+        raise ApiError(1008, "search_metadata must be a list of objects")
     encrypted = flag(body, "is_encryption_enabled", place["is_encryption_enabled"] == "true")
     sizes = limits.given(body, complete=False)
     if sizes["blockSize"] == -1 and place["default_bucket_block_size"] > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 from xml.etree import ElementTree
@@ -10,6 +11,8 @@ from xml.etree import ElementTree
 from kvlab.emulator.management.errors import ApiError
 from kvlab.emulator.xml import Node, document
 
+_UNSPEAKABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+"""What XML cannot say: it is refused on its way in, for every reply may be XML."""
 MAX_BODY = 1 << 20  # bytes; a bucket policy is the longest body there is
 
 
@@ -42,17 +45,30 @@ def decode(body: bytes, content_type: str) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
+        # In another encoding than UTF-8 a document type would pass unseen.
+        text = body.decode()
         if "xml" in content_type.lower():
-            if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
+            if "<!DOCTYPE" in text or "<!ENTITY" in text or "\0" in text:
                 raise ValueError("a document type is not allowed")
             found = _content(ElementTree.fromstring(body))
         else:
-            found = json.loads(body)
+            found = json.loads(text)
     except (ValueError, ElementTree.ParseError, LookupError, RecursionError):
         raise ApiError(1013, "The request's body cannot be parsed") from None
     if not isinstance(found, dict):
         raise ApiError(1013, "The request's body is no object")
+    if not speakable(found):
+        raise ApiError(1013, "The request's body holds characters that XML has not")
     return found
+
+
+def speakable(value: Any) -> bool:
+    """Whether every text in the value can be written as XML."""
+    if isinstance(value, str):
+        return not _UNSPEAKABLE.search(value)
+    if isinstance(value, Mapping):
+        return all(speakable(part) for pair in value.items() for part in pair)
+    return all(speakable(part) for part in value) if isinstance(value, list) else True
 
 
 def _content(element: ElementTree.Element) -> Any:

@@ -20,7 +20,7 @@ from kvlab.emulator.log import AccessLog, iso
 from kvlab.emulator.management import emptying, iam, keys, topology
 from kvlab.emulator.management.account import TOKEN
 from kvlab.emulator.management.ask import Answer, Array, Ask
-from kvlab.emulator.management.documents import MAX_BODY, decode, encode, wants_json
+from kvlab.emulator.management.documents import MAX_BODY, decode, encode, speakable, wants_json
 from kvlab.emulator.management.errors import ApiError, IamError
 from kvlab.emulator.management.routes import OPEN, ROUTES, Route
 from kvlab.emulator.management.tokens import Administrator
@@ -145,7 +145,13 @@ class Front:
             failed = ApiError(30024, "The emulated array failed; its log says why")
             seen.code = failed.code
             answer = Answer(failed.document(), "error", failed.status)
-        body = encode(answer.root, answer.document, as_json=as_json) if answer.document else b""
+        try:
+            body = encode(answer.root, answer.document, as_json=as_json) if answer.document else b""
+        except (ValueError, TypeError):
+            _log.exception("the reply to %s %s cannot be written", request.method, request.path)
+            failed = ApiError(30024, "The emulated array failed; its log says why")
+            seen.code, answer = failed.code, Answer(failed.document(), "error", failed.status)
+            body = encode(answer.root, answer.document, as_json=as_json)
         headers = {"x-kvlab-simulated": "objectscale", "Server": "kvlab-emulator", **answer.headers}
         if body:
             headers["Content-Type"] = "application/json" if as_json else "application/xml"
@@ -164,6 +170,12 @@ class Front:
             raise ApiError(30024, "An internal exception, as a fault wants it")
         if "unlicensed" in struck:
             raise ApiError(3001, "There is no valid licence")
+        if not speakable([*request.query.values(), *request.match_info.values()]):
+            if route.op == "Iam":
+                raise IamError("ValidationError", "A parameter holds characters that XML has not.")
+            raise ApiError(1008, "The path or the query holds characters that XML has not")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError(1013, "A compressed body is not taken")
         try:
             body = decode(await request.read(), request.content_type)
         except web.HTTPRequestEntityTooLarge:

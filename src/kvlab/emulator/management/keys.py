@@ -14,6 +14,7 @@ from kvlab.emulator.users import MAX_SECRETS, User
 
 KIND = "keys"
 _HIDE = ("setting", "hide secret keys")
+_LONGEST_MIN = 10 * 365 * 24 * 60  # ten years; a limit of the array is not documented
 _GENERATED = 30  # bytes, 40 characters in base 64
 
 
@@ -39,6 +40,8 @@ def create(ask: Ask) -> Answer:
         raise ApiError(1008, f"The user {name} has that key already")
     now = ask.array.service.clock()
     minutes = number(ask.body, "existing_key_expiry_time_mins", -1)
+    if not 0 <= minutes <= _LONGEST_MIN and ask.body.get("existing_key_expiry_time_mins") not in (None, ""):
+        raise ApiError(1008, f"existing_key_expiry_time_mins must be from 0 to {_LONGEST_MIN}")
     if minutes >= 0:
         for key in held:
             key["expires"] = now + minutes * 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kvlab.emulator.management import limits, topology
@@ -10,6 +11,7 @@ from kvlab.emulator.management.errors import ApiError, not_found
 from kvlab.emulator.management.records import Document
 
 KIND = "namespace"
+_NAME = re.compile("[A-Za-z0-9_-]{1,255}")  # Dell forbids . and /; the rest is a guess (docs/fidelity.md)
 _DELTAS = {
     "allowed_vpools_list": ("vpools_added_to_allowed_vpools_list", "vpools_removed_from_allowed_vpools_list"),
     "disallowed_vpools_list": (
@@ -33,8 +35,8 @@ def list_all(ask: Ask) -> Answer:
 def create(ask: Ask) -> Answer:
     ask.need_system()
     name = text(ask.body, "namespace")
-    if "." in name or "/" in name:
-        raise ApiError(1008, f"The namespace {name} must not contain . or /")
+    if not _NAME.fullmatch(name):
+        raise ApiError(1008, f"The namespace {name} must be 1 to 255 of letters, digits, _ and -")
     if ask.records.get(KIND, name) is not None:
         raise ApiError(1015, f"A namespace with the name {name} already exists")
     groups = topology.group_ids(ask.array)
@@ -115,6 +117,9 @@ def deactivate(ask: Ask) -> Answer:
     there = [what for what, is_there in held.items() if is_there]
     if there:
         raise ApiError(1020, f"The namespace {name} has {' and '.join(there)}")
+    for arn, policy in ask.records.all("iam policy").items():
+        if policy["namespace"] == name:
+            ask.records.remove("iam policy", arn)
     ask.records.remove(KIND, name)
     return Answer()
 

@@ -29,7 +29,7 @@ def group_ids(array: Array) -> dict[str, str]:
 
 def known_group(array: Array, urn: Any) -> str:
     """The URN, if it is that of a replication group."""
-    if urn not in group_ids(array):
+    if not isinstance(urn, str) or urn not in group_ids(array):
         raise not_found(str(urn))
     return str(urn)
 

@@ -17,7 +17,7 @@ _NAME = re.compile(r"[A-Za-z0-9._@+=,-]{1,255}")
 def create(ask: Ask) -> Answer:
     """Make a user, without a key; the reply links to where keys are made."""
     name, namespace = text(ask.body, "user"), ask.own_namespace(text(ask.body, "namespace"))
-    if not _NAME.fullmatch(name):
+    if not _NAME.fullmatch(name) or name in (".", ".."):
         raise ApiError(1008, f"The user name {name} is not valid")
     if ask.records.get(KIND, name) is not None:
         raise ApiError(1015, f"A user with the name {name} already exists")

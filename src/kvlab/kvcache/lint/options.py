@@ -83,7 +83,7 @@ def check(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Fi
             "Write enable_async_loading: false.",
         )
     algorithm = doc.get("pre_caching_hash_algorithm")
-    if algorithm is not None and algorithm not in _HASHES:
+    if algorithm is not None and (not isinstance(algorithm, str) or algorithm not in _HASHES):
         yield doc.finding(
             "LMC057",
             "warning",
