@@ -14,9 +14,9 @@ from kvlab.emulator.index import Bucket, Index
 from kvlab.emulator.users import User
 
 QUOTA, POLICY, LOCKED, EMPTYING = "quota", "policy", "locked", "emptying"
-GB = 1 << 30  # bytes of a quota's unit
+GB = 1 << 30  # bytes of a quota's unit; that the array counts in binary gigabytes is a guess
 
-_LIMITS = ("blockSize", "notificationSize", "blockSizeInCount", "notificationSizeInCount")
+LIMITS = ("blockSize", "notificationSize", "blockSizeInCount", "notificationSizeInCount")
 _ACTIONS = {
     "HeadBucket": "ListBucket",
     "ListObjects": "ListBucket",
@@ -105,17 +105,24 @@ def check_quota(bucket: Bucket, index: Index, key: str, size: int) -> None:
     count, stored = index.usage(bucket.id)
     before = index.get(bucket.id, key)
     count, stored = count + (before is None), stored + size - (before.size if before else 0)
-    if (limits["blockSize"] != -1 and stored > limits["blockSize"] * GB) or (
-        limits["blockSizeInCount"] != -1 and count > limits["blockSizeInCount"]
-    ):
+    if exceeded(limits, count, stored):
         raise S3Error("QuotaExceeded", "The bucket's quota is exceeded; nothing was stored.")
+
+
+def exceeded(limits: dict[str, int], objects: int, size: int) -> str:
+    """The hard limit that so many objects of `size` bytes together are over; empty when they are over none."""
+    if limits["blockSize"] != -1 and size > limits["blockSize"] * GB:
+        return "blockSize"
+    if limits["blockSizeInCount"] != -1 and objects > limits["blockSizeInCount"]:
+        return "blockSizeInCount"
+    return ""
 
 
 def quota_of(bucket: Bucket) -> dict[str, int]:
     """The bucket's limits, -1 for none."""
     kept = bucket.attributes.get(QUOTA) or {}
     assert isinstance(kept, dict)
-    return {name: int(kept.get(name, -1)) for name in _LIMITS}
+    return {name: int(kept.get(name, -1)) for name in LIMITS}
 
 
 def is_locked(bucket: Bucket) -> bool:

@@ -6,8 +6,6 @@ import asyncio
 import itertools
 import logging
 import os
-import socket
-import struct
 from collections.abc import Callable
 
 from aiohttp import web
@@ -17,7 +15,7 @@ from kvlab.emulator.call import Call, FileSlice, Reply
 from kvlab.emulator.errors import DisconnectedError, NotModifiedError, S3Error
 from kvlab.emulator.faults import Struck
 from kvlab.emulator.log import AccessLog, http_date
-from kvlab.emulator.reply import send
+from kvlab.emulator.reply import reset, send
 from kvlab.emulator.service import Service
 from kvlab.emulator.store import storage_error
 from kvlab.emulator.xml import document
@@ -130,13 +128,7 @@ class Front:
                 _log.error("the access log cannot be written: %s", error)
 
     def _abort(self, call: Call) -> web.StreamResponse:
-        transport = call.request.transport
-        if transport is not None:
-            # Linger for no time: what is not sent yet is lost and the client sees a reset, as in a crash.
-            transport.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
-            transport.abort()
+        reset(call.request.transport)
         return web.Response(status=499)
 
 

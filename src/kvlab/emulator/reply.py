@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import socket
+import struct
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -161,3 +163,12 @@ async def _flushed(request: BaseRequest) -> None:
     """Until everything written is with the kernel."""
     while request.transport is not None and request.transport.get_write_buffer_size():
         await asyncio.sleep(0.001)
+
+
+def reset(transport: asyncio.Transport | None) -> None:
+    """End a connection as a crash would: what is not sent yet is lost and the client sees a reset."""
+    if transport is not None:
+        transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        transport.abort()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import sqlite3
-import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -24,6 +22,7 @@ from kvlab.emulator.management.documents import MAX_BODY, decode, encode, speaka
 from kvlab.emulator.management.errors import ApiError, IamError
 from kvlab.emulator.management.routes import OPEN, ROUTES, Route
 from kvlab.emulator.management.tokens import Administrator
+from kvlab.emulator.reply import reset
 
 _log = logging.getLogger("kvlab.emulator.management")
 STEP_S = 0.05
@@ -142,15 +141,12 @@ class Front:
             answer = Answer(content, "ErrorResponse", error.status)
         except Exception:  # noqa: BLE001 - a client must get the API's own error, and the log a line
             _log.exception("%s %s failed", request.method, request.path)
-            failed = ApiError(30024, "The emulated array failed; its log says why")
-            seen.code = failed.code
-            answer = Answer(failed.document(), "error", failed.status)
+            answer = _failed(seen)
         try:
             body = encode(answer.root, answer.document, as_json=as_json) if answer.document else b""
         except (ValueError, TypeError):
             _log.exception("the reply to %s %s cannot be written", request.method, request.path)
-            failed = ApiError(30024, "The emulated array failed; its log says why")
-            seen.code, answer = failed.code, Answer(failed.document(), "error", failed.status)
+            answer = _failed(seen)
             body = encode(answer.root, answer.document, as_json=as_json)
         headers = {"x-kvlab-simulated": "objectscale", "Server": "kvlab-emulator", **answer.headers}
         if body:
@@ -206,6 +202,13 @@ def load(array: Array, base_urls: tuple[BaseUrl, ...]) -> None:
         iam.publish(array, user)
 
 
+def _failed(seen: _Seen) -> Answer:
+    """The reply to a request that the emulator itself failed at."""
+    failed = ApiError(30024, "The emulated array failed; its log says why")
+    seen.code = failed.code
+    return Answer(failed.document(), "error", failed.status)
+
+
 def _token(request: web.Request) -> str:
     """From the header, or the cookie of the same name."""
     given = request.headers.get(TOKEN, "")
@@ -220,10 +223,5 @@ def _token(request: web.Request) -> str:
 
 def _abort(request: web.Request) -> web.StreamResponse:
     """Let the client see a reset, as when a node crashes."""
-    transport = request.transport
-    if transport is not None:
-        transport.get_extra_info("socket").setsockopt(
-            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-        )
-        transport.abort()
+    reset(request.transport)
     return web.Response(status=499)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kvlab.emulator import access
 from kvlab.emulator.management.ask import number
 from kvlab.emulator.management.errors import ApiError
 
-NAMES = ("blockSize", "notificationSize", "blockSizeInCount", "notificationSizeInCount")
-GB = 1 << 30  # bytes; the array counts in binary gigabytes (docs/fidelity.md: guess)
+NAMES = access.LIMITS
 
 
 def given(body: Mapping[str, Any], *, complete: bool) -> dict[str, int]:
@@ -28,9 +28,7 @@ def given(body: Mapping[str, Any], *, complete: bool) -> dict[str, int]:
     return found
 
 
-def check_use(limits: Mapping[str, int], objects: int, size: int) -> None:
+def check_use(limits: dict[str, int], objects: int, size: int) -> None:
     """ApiError 1008 when a hard limit is under what is stored already (`size` in bytes)."""
-    if limits["blockSize"] != -1 and size > limits["blockSize"] * GB:
-        raise ApiError(1008, f"blockSize is under the {size} bytes that are stored")
-    if limits["blockSizeInCount"] != -1 and objects > limits["blockSizeInCount"]:
-        raise ApiError(1008, f"blockSizeInCount is under the {objects} objects that are stored")
+    if over := access.exceeded(limits, objects, size):
+        raise ApiError(1008, f"{over} is under the {objects} objects of {size} bytes that are stored")

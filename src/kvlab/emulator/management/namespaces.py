@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kvlab.emulator.management import limits, topology
+from kvlab.emulator.management import iam, limits, topology, users
 from kvlab.emulator.management.ask import Answer, Ask, flag, items, number, text
 from kvlab.emulator.management.errors import ApiError, not_found
 from kvlab.emulator.management.records import Document
@@ -111,15 +111,15 @@ def deactivate(ask: Ask) -> Answer:
     name = _found(ask)["name"]
     held = {
         "buckets": bool(ask.array.service.index.buckets(name)),
-        "users": any(user["namespace"] == name for user in ask.records.all("user").values()),
-        "IAM users": any(user["namespace"] == name for user in ask.records.all("iam user").values()),
+        "users": any(user["namespace"] == name for user in ask.records.all(users.KIND).values()),
+        "IAM users": any(user["namespace"] == name for user in ask.records.all(iam.USER).values()),
     }
     there = [what for what, is_there in held.items() if is_there]
     if there:
         raise ApiError(1020, f"The namespace {name} has {' and '.join(there)}")
-    for arn, policy in ask.records.all("iam policy").items():
+    for arn, policy in ask.records.all(iam.POLICY).items():
         if policy["namespace"] == name:
-            ask.records.remove("iam policy", arn)
+            ask.records.remove(iam.POLICY, arn)
     ask.records.remove(KIND, name)
     return Answer()
 
