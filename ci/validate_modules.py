@@ -13,8 +13,10 @@ import sys
 from pathlib import Path
 
 import ansible_test
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+VERSION = str(yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))["version"])
 PROGRAM = Path(ansible_test.__path__[0], "_util/controller/sanity/validate-modules/validate.py")
 
 NOT_OURS = frozenset({"missing-gplv3-license"})
@@ -26,7 +28,7 @@ def complaints() -> list[str]:
     collections = ROOT / ".lab/collections"
     modules = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "plugins/modules").glob("*.py"))
     command = [sys.executable, str(PROGRAM), "--format", "json", "--arg-spec"]
-    command += ["--collection", "ansible_collections/kvlab/lab", "--collection-version", "0.1.0", *modules]
+    command += ["--collection", "ansible_collections/kvlab/lab", "--collection-version", VERSION, *modules]
     environment = {
         **os.environ,
         "PYTHONPATH": str(collections),

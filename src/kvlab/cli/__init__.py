@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
+from importlib import metadata
 
 import click
 
@@ -34,10 +36,28 @@ def kvlab() -> None:
     """Test lab for KV-cache offload to Dell ObjectScale."""
 
 
+def extra_of(module: str) -> str | None:
+    """The extra of this package that brings `module` (aiohttp: emulator), or None where none does."""
+    for requirement in metadata.requires("kvlab") or []:
+        name = re.match(r"[\w.-]+", requirement)
+        extra = re.search(r'extra == "(\w+)"', requirement)
+        if name and extra and name[0].replace("-", "_").lower() == module.partition(".")[0].lower():
+            return extra[1]
+    return None
+
+
 def main() -> None:
     """Run the command line; a KvlabError becomes one line on stderr and its exit code."""
     try:
         kvlab(prog_name="kvlab")
+    except ModuleNotFoundError as error:
+        extra = extra_of(error.name or "")
+        if extra is None:
+            raise
+        click.echo(
+            f"kvlab: this needs {error.name}, which comes with pip install 'kvlab[{extra}]'.", err=True
+        )
+        sys.exit(2)
     except KvlabError as error:
         click.echo(f"kvlab: {error}", err=True)
         sys.exit(error.exit_code)
