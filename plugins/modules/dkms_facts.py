@@ -40,7 +40,7 @@ from ansible_collections.kvlab.lab.plugins.module_utils import dkms_status
 
 def main():
     module = AnsibleModule(argument_spec={"kernel": {"type": "str"}}, supports_check_mode=True)
-    path = module.get_bin_path("dkms", opt_dirs=["/sbin", "/usr/sbin"])
+    path = module.get_bin_path("dkms")
     if path is None:
         module.exit_json(changed=False, modules=[])
     status, out, complaint = module.run_command([path, "status"], environ_update={"LC_ALL": "C"})

@@ -94,10 +94,7 @@ def main():
         supports_check_mode=True,
     )
     given = module.params
-    modinfo, modprobe = (
-        module.get_bin_path(name, required=True, opt_dirs=["/sbin", "/usr/sbin"])
-        for name in ("modinfo", "modprobe")
-    )
+    modinfo, modprobe = (module.get_bin_path(name, required=True) for name in ("modinfo", "modprobe"))
     found = {}
     for name in given["modules"]:
         running, disk = kernel_modules.loaded(given["sysfs_root"], name), on_disk(module, modinfo, name)
