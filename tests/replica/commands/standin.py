@@ -24,3 +24,9 @@ def end(status: int, complaint: str) -> None:
     """Leave as a command does that cannot do its work."""
     sys.stderr.write(complaint + "\n")
     sys.exit(status)
+
+
+def carried_by(package: str) -> str:
+    """What the installed stand-in package says its commands are, such as 590.48.01; empty when it is not installed."""
+    note = Path(os.environ.get("KVLAB_STANDINS_ROOT", "/")) / "usr/lib/kvlab-standins" / package
+    return note.read_text().strip() if note.exists() else ""
