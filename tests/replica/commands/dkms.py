@@ -82,7 +82,7 @@ def build(name: str, version: str, kernel: str) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for module, facts in about(name, version)["modules"].items():
-        made = {"version": version, **facts}
+        made = {"version": version, "srcversion": crc_of(f"{module} {version}")[2:].upper(), **facts}
         if made.pop("takes_peer_symbol", False) and kernel_modules.PEER_SYMBOL in peer:
             made["modversions"] = {kernel_modules.PEER_SYMBOL: peer[kernel_modules.PEER_SYMBOL]}
             made["depends"] = [*made.get("depends", []), "ib_core"]

@@ -18,7 +18,7 @@ print(f" GDS release version: {release}")
 print(f" nvidia_fs version:  {modules['nvidia_fs']['version'] if 'nvidia_fs' in modules else 'not loaded'}")
 print(" libcufile version: 2.12\n Platform: x86_64")
 print(
-    " ============\n ENVIRONMENT:\n ============\n =====================\n DRIVER CONFIGURATION:\n ====================="
+    " ============\n ENVIRONMENT:\n ============\n ====\n DRIVER CONFIGURATION:\n ====================="
 )
 for title, there in (
     ("NVMe P2PDMA", False),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 from pathlib import Path
 
 from standin import folder
@@ -102,13 +103,15 @@ def keep(modules: dict) -> None:
         "".join(f"{name} 65536 0 - Live 0x0000000000000000 (OE)\n" for name in reversed(modules))
     )
     for name in {*(path.name for path in sysfs.glob("*")), *modules}:
-        version = sysfs / name / "version"
+        shutil.rmtree(sysfs / name, ignore_errors=True)
         if name in modules:
-            version.parent.mkdir(parents=True, exist_ok=True)
-            version.write_text(modules[name].get("version", "") + "\n")
-        else:
-            version.unlink(missing_ok=True)
-            version.parent.rmdir()
+            (sysfs / name / "holders").mkdir(parents=True)
+            for field in ("version", "srcversion"):
+                if field in modules[name]:
+                    (sysfs / name / field).write_text(modules[name][field] + "\n")
+    for name, about in modules.items():
+        for needed in about.get("depends", []):
+            (sysfs / plain(needed) / "holders" / name).mkdir()
     driver = proc / "driver/nvidia/version"
     driver.unlink(missing_ok=True)
     if "nvidia" in modules:

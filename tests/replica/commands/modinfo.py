@@ -18,6 +18,7 @@ about = json.loads(path.read_text())
 fields = {
     "filename": kernel_modules.shown(path),
     "version": about.get("version", ""),
+    "srcversion": about.get("srcversion", ""),
     "license": about.get("license", ""),
     "depends": ",".join(about.get("depends", [])),
     "vermagic": f"{kernel_modules.kernel()} SMP preempt mod_unload modversions ",
@@ -27,4 +28,5 @@ if field:
         print(fields[field])
 else:
     for key, value in fields.items():
-        print(f"{key + ':':<16}{value}")
+        if value or key == "depends":
+            print(f"{key + ':':<16}{value}")

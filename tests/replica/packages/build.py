@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -65,15 +66,20 @@ def run(*words: str, **options: Any) -> str:
 class Package:
     """One version of one package of a data file, laid out in a folder."""
 
-    def __init__(self, about: dict[str, Any], full: str, release: str, root: Path) -> None:
+    def __init__(
+        self, about: dict[str, Any], full: str, release: str, root: Path, versions: dict[str, str]
+    ) -> None:
         self.about, self.full, self.release, self.root = about, full, release, root
+        self.versions = versions
         self.upstream = full.rpartition("-")[0] or full
         self.name = self.fill(about["name"])
         self.architecture = about.get("arch", "amd64")
         self.scripts: dict[str, list[str]] = {"postinst": [], "prerm": []}
 
     def fill(self, text: str) -> str:
-        return text.replace("@F", self.full).replace("@V", self.upstream).replace("@K", KERNEL)
+        for sign, value in (("@F", self.full), ("@V", self.upstream), ("@K", KERNEL)):
+            text = text.replace(sign, value)
+        return re.sub(r"@\{([^}]+)\}", lambda match: self.versions[match[1]], text)
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         target = self.root / self.fill(path)
@@ -168,11 +174,16 @@ class Package:
 def repository(vendor: dict[str, Any], release: str, out: Path, library: Path, home: str) -> None:
     """One flat, signed repository in `out`."""
     out.mkdir(parents=True)
+    newest = {
+        about["name"]: about["versions"][release][-1]
+        for about in vendor["packages"]
+        if isinstance(about["versions"], dict)
+    }
     for about in vendor["packages"]:
         versions = about["versions"]
         for full in versions[release] if isinstance(versions, dict) else versions:
             with tempfile.TemporaryDirectory() as scratch:
-                package = Package(about, full, release, Path(scratch))
+                package = Package(about, full, release, Path(scratch), newest)
                 package.root.chmod(0o755)
                 package.lay_out(library)
                 package.pack(out)
