@@ -82,7 +82,9 @@ def look(module):
 def refuse_taken(module, bridges):
     """Fail where a network that is wanted is on another link already."""
     own = {bridge["name"] for bridge in bridges}
-    routes = [r for r in json.loads(ip(module, "-json", "-4", "route", "show") or "[]") if r["dst"] != "default"]
+    routes = [
+        r for r in json.loads(ip(module, "-json", "-4", "route", "show") or "[]") if r["dst"] != "default"
+    ]
     for bridge in bridges:
         if not bridge["address"]:
             continue

@@ -155,7 +155,15 @@ class Node:
         """Start the launcher in a mount namespace of its own; returns the sentence of what went wrong, or ""."""
         self.config.write_text(json.dumps(self.wants(), indent=1) + "\n")
         log = self.folder / "launcher.log"
-        words = ["unshare", "--mount", "--propagation", "private", "python3", self.wanted["launcher"], str(self.config)]
+        words = [
+            "unshare",
+            "--mount",
+            "--propagation",
+            "private",
+            "python3",
+            self.wanted["launcher"],
+            str(self.config),
+        ]
         with open(log, "wb") as out:
             process = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/"

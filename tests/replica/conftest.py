@@ -53,7 +53,13 @@ class Replica:
 
     def play(self, *words: str, playbook: str = "site.yml") -> Play:
         """Run a playbook on the replica."""
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), playbook, "-i", str(INVENTORY), *words]
+        command = [
+            str(Path(sys.executable).with_name("ansible-playbook")),
+            playbook,
+            "-i",
+            str(INVENTORY),
+            *words,
+        ]
         done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
         return Play(done.returncode, done.stdout + done.stderr, recap(done.stdout))
 
@@ -80,7 +86,9 @@ class Replica:
     def root(self, name: str) -> Path:
         """The node's root, seen from this machine."""
         folder = STATE / "nodes" / name
-        return Path("/proc", (folder / "launcher.pid").read_text().strip(), "root", str(folder / "root").lstrip("/"))
+        return Path(
+            "/proc", (folder / "launcher.pid").read_text().strip(), "root", str(folder / "root").lstrip("/")
+        )
 
 
 @pytest.fixture(scope="session")

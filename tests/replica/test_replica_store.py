@@ -23,7 +23,9 @@ def test_its_secrets_are_in_no_argument_and_no_environment(replica: Any) -> None
     host = replica.host("store")
     entry = host.file("/etc/kvlab/secrets/objectscale-entry.json")
     assert entry.mode == 0o600
-    password = host.check_output("python3 -c 'import json; print(json.load(open(\"%s\"))[\"password\"])'", entry.path)
+    password = host.check_output(
+        'python3 -c \'import json; print(json.load(open("%s"))["password"])\'', entry.path
+    )
     pid = host.check_output("systemctl show --value --property=MainPID kvlab-objectscale")
     seen = host.check_output("cat /proc/%s/cmdline /proc/%s/environ | tr '\\0' '\\n'", pid, pid)
     assert "kvlab" in seen

@@ -68,7 +68,12 @@ def command(node: dict) -> list[str]:
     # Without it /proc/sys/net cannot be written in the node, and no sysctl of its network set.
     boot += ["env", "SYSTEMD_NSPAWN_API_VFS_WRITABLE=network", "systemd-nspawn"]
     boot += ["--quiet", "--boot", "--register=no", "--keep-unit"]
-    boot += ["--network-namespace-path=/run/netns/node", "--resolv-conf=off", "--timezone=off", "--link-journal=no"]
+    boot += [
+        "--network-namespace-path=/run/netns/node",
+        "--resolv-conf=off",
+        "--timezone=off",
+        "--link-journal=no",
+    ]
     boot += [f"--directory={node['root']}", f"--machine={node['name']}"]
     boot += [f"--capability={','.join(node['capabilities'])}"] if node["capabilities"] else []
     return boot + [f"--bind-ro={outside}:{inside}" for outside, inside in node["binds"].items()]
@@ -80,7 +85,11 @@ def boot_once(node: dict, ended: list[int]) -> int:
     try:
         with open(node["console"], "ab") as console:
             machine = subprocess.Popen(
-                command(node), stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True
+                command(node),
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
             )
         while machine.poll() is None:
             if ended:
