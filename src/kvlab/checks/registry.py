@@ -12,6 +12,9 @@ from kvlab.errors import KvlabError
 Stage = Literal["preflight", "host", "path", "serving"]
 TopicFacts = Mapping[str, Any]
 
+ENVELOPE = {"error", "simulated", "schema", "seconds_taken"}
+"""What a topic holds whose probe failed: the reason and no facts."""
+
 EVIDENCE_LINES = 8  # a finding stays readable; what is left out is counted
 
 
@@ -44,7 +47,7 @@ class Check:
             verdict = Verdict("inconclusive", (f"no facts about {self.topic!r} were collected",))
         elif not isinstance(topic, Mapping):
             verdict = Verdict("inconclusive", (f"the facts about {self.topic!r} are no mapping",))
-        elif topic.get("error") and set(topic) <= {"error", "simulated"}:
+        elif topic.get("error") and set(topic) <= ENVELOPE:
             verdict = Verdict("inconclusive", (f"{self.topic}: {topic['error']}",))
         else:
             simulated = topic.get("simulated")
