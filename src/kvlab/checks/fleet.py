@@ -13,9 +13,9 @@ from kvlab.checks.registry import Tally, TopicFacts, Verdict, check
 fleet = functools.partial(check, topic="fleet")
 
 
-def _same(facts: TopicFacts, *whats: str) -> Verdict:
+def _same(facts: TopicFacts, *settings: str) -> Verdict:
     tally = Tally()
-    for what in whats:
+    for what in settings:
         by_value: dict[str, list[str]] = defaultdict(list)
         for host, value in facts["values"].get(what, {}).items():
             by_value[str(value)].append(host)

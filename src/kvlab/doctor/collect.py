@@ -91,7 +91,7 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
         lab_topics |= roundtrip.collect(found, running)
         applies[LAB] = (*applies[LAB], "roundtrip", "path")
     everything = {host.name: facts, **({LAB: lab_topics} if lab_topics else {})}
-    return LabFacts(str(data["stack"]), found.simulated, now(), everything, applies)
+    return LabFacts("local", found.simulated, now(), everything, applies)
 
 
 def _remote(inventory: Path, tell: Tell) -> LabFacts:

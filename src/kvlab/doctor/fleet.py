@@ -1,6 +1,6 @@
 """What only a comparison of hosts shows: topic `fleet` of the host `lab`, made from the hosts' own facts.
 
-Topic `fleet`: {"simulated", "hosts": [name, ...], "values": {what: {host: value}}}; `what` is one of `WHATS`, and a
+Topic `fleet`: {"simulated", "hosts": [name, ...], "values": {what: {host: value}}}; `what` is one of `COMPARED`, and a
 host without the fact is left out.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from kvlab.doctor.labfacts import LAB
 
-WHATS = (
+COMPARED = (
     "hash_seed",
     "none_hash",
     "model",
@@ -75,6 +75,6 @@ def _of(topics: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         found["nic_firmware"] = ", ".join(sorted({str(d.get("firmware")) for d in devices}))
         mtus = {str(p["mtu"]) for d in devices for p in d.get("ports", ()) if p.get("mtu")}
         found["mtu"] = ", ".join(sorted(mtus)) or None
-    for what in WHATS:
+    for what in COMPARED:
         if found.get(what) is not None:
             yield what, found[what]
