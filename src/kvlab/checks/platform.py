@@ -81,8 +81,8 @@ def _acs(facts: TopicFacts) -> Verdict:
     stage="host",
     severity="major",
     topic="pcie",
-    remedy="Reseat the card or riser and look for PCIe errors in the kernel log; a link that trained down halves the path. GPUs may "
-    "lower their speed when idle: look again under load.",
+    remedy="Reseat the card or riser and look for PCIe errors in the kernel log; a link that trained down halves "
+    "the path. GPUs may lower their speed when idle: look again under load.",
     source="facts/provisioning.md 2.7",
 )
 def _links(facts: TopicFacts) -> Verdict:

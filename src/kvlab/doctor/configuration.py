@@ -86,6 +86,7 @@ def _config(read: Mapping[str, Any], profile: str) -> dict[str, Any]:
     )
     return {
         "profile": profile,
+        "mode": about.get("mode"),
         "files": [name for name in _LINTED if name in files],
         "findings": findings,
         "endpoint": endpoint,

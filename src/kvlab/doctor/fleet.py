@@ -14,6 +14,7 @@ from kvlab.doctor.labfacts import LAB
 COMPARED = (
     "hash_seed",
     "none_hash",
+    "mode",
     "model",
     "kv_dtype",
     "tensor_parallel",
@@ -65,6 +66,7 @@ def _of(topics: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     found = {
         "hash_seed": ", ".join(sorted(seeds)) or None,
         "none_hash": get("lmcache_log", "none_hash"),
+        "mode": get("config", "mode"),
         "driver": get("driver", "loaded"),
         **{what: get("vllm", what) for what in ("model", "kv_dtype", "tensor_parallel")},
         "chunk_size": get("lmcache", "chunk_tokens"),

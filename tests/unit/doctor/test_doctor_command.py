@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from doctor_lab import document
 from kvlab.cli import doctor, drift, facts
 from kvlab.errors import KvlabError
 
-Change = dict[str, Any]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +45,7 @@ def test_recorded_facts_are_judged_with_exit_1_for_a_finding() -> None:
 
 
 def test_healthy_facts_end_with_exit_0() -> None:
-    result = run(doctor.command, "--facts", write(document()), "--stage", "host")
+    result = run(doctor.command, "--facts", write(document()))
     assert result.exit_code == 0, result.output
     assert "0 fail, 0 inconclusive" in result.output
 
@@ -170,3 +171,13 @@ def test_a_host_that_is_gone_from_the_lab_is_drift() -> None:
     result = run(drift.command, "--facts", write(content))
     assert result.exit_code == 1
     assert "node2 topology: host was in the lab, is absent" in result.output
+
+
+def test_the_page_of_checks_is_made_from_the_registry() -> None:
+    spec = importlib.util.spec_from_file_location("checks_page", ROOT / "ci" / "checks_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    text = (ROOT / "docs" / "checks.md").read_text()
+    assert maker.page(text) == text, "run ci/checks_page.py"
