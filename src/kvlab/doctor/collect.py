@@ -18,7 +18,7 @@ from kvlab.errors import KvlabError
 
 Tell = Callable[[str], None]
 
-PROVISIONED = ("kernel", "pcie", "network", "driver", "gpu_topology", "rdma", "gds", "packages")
+PROVISIONED = ("kernel", "pcie", "network", "driver", "gpu_topology", "rdma", "packages")
 WORKERS = 32
 
 
@@ -151,7 +151,10 @@ def _job(host: hosts.Host) -> dict[str, Any]:
             "profile_dir": directory,
             "secrets": [f"{folder}/*/secret.env"],
             "cufile": f"{directory}/cufile.json",
+            "path": "file" if profile == "file" else "object",
         }
+        # cufile.json is read by the accelerated engine and by GPUDirect Storage alone.
+        topics += ["gds"] if host.get("kvlab_provision") and profile in ("s3-rdma", "file") else []
         if host.get("serving_venv") and host.get("inference_stack_name"):
             topics.append("venv")
             python, library = f"{host.get('serving_venv')}/bin/python", host.get("inference_stack_lib_dir")

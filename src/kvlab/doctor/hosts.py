@@ -135,5 +135,5 @@ def _environment() -> dict[str, str]:
         **os.environ,
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_STDOUT_CALLBACK": "minimal",
-        "ANSIBLE_LOAD_CALLBACK_PLUGINS": "0",
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
     }

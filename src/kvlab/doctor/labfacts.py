@@ -130,7 +130,7 @@ def _parse(document: Mapping[str, Any]) -> LabFacts:
                 problems.append(Problem(host, topic, reason))
             else:
                 hosts[host][topic] = facts
-    if not hosts:
+    if not hosts and not document.get("problems"):
         problems.append(Problem(str(document.get("lab")), "", "the file holds no host's facts"))
     for one in document.get("problems") or ():
         known = _mapping(one)

@@ -1,7 +1,8 @@
 """Probes for another interpreter, here or on a host: their sources travel on stdin, and nothing is written there.
 
 `python -c BOOT` reads one line, {"modules": {name: source}, "entry": "package.module", "job": {...}}, serves imports
-of those modules from memory, and prints what the entry's `run(job)` returns as JSON.
+of those modules from memory, and prints what the entry's `run(job)` returns as JSON, line by line where it is a
+generator.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ real = os.dup(1)
 os.dup2(2, 1)
 answer = importlib.import_module(bundle["entry"]).run(bundle["job"])
 with os.fdopen(real, "w") as out:
-    json.dump(answer, out)
+    for one in answer if hasattr(answer, "__next__") else [answer]:
+        out.write(json.dumps(one) + "\\n")
+        out.flush()
 """
 
 

@@ -1,6 +1,6 @@
 """GPUDirect Storage: cufile.json, gdscheck and nvidia-fs; topic `gds` (see checks.gds).
 
-Job: {"cufile": path of cufile.json, "cufile_log": path, "path": "object"|"file", "registrations": [bytes, ...]}.
+Job: {"cufile": path of cufile.json, "cufile_log": path, "path": "object"|"file", "profile_dir": of profile.json}.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def collect(job: Any) -> dict[str, Any]:
         "nvidia_fs": {"version": version, "origin": origin} if version else None,
         "kernel": text(Path("/proc/sys/kernel/osrelease")) or "",
         "modules": [line.split()[0] for line in (text(proc / "modules") or "").splitlines() if line.split()],
-        "registrations": list(job.get("registrations") or ()),
+        "registrations": registrations(text(Path(job.get("profile_dir") or "/nonexistent", "profile.json"))),
     }  # fmt: skip
 
 
@@ -56,3 +56,10 @@ def gdscheck(output: str | None) -> dict[str, str] | None:
     found = {match[1]: match[2] for match in map(_LINE.match, output.splitlines()) if match}
     driver = re.search(r"nvidia[-_]fs version:\s*([\d.]+)", output)
     return {**found, "driver": driver[1] if driver else ""}
+
+
+def registrations(profile: str | None) -> list[int]:
+    """The buffers that an accelerated profile registers with the NIC, in bytes."""
+    about = json.loads(profile) if profile else {}
+    accelerated = about.get("engine") == "dell" and about.get("buffer_bytes")
+    return [int(about["buffer_bytes"])] if accelerated else []

@@ -115,7 +115,11 @@ def version(path: Path) -> str | None:
     for folder in path.parents:
         if folder.name == "site-packages":
             wheel = next(iter(sorted(folder.glob("nvidia_cufile-*.dist-info"))), None)
-            return wheel.name.split("-")[1] if wheel and "cufile" in path.name else None
+            return (
+                wheel.name.removesuffix(".dist-info").split("-")[1]
+                if wheel and "cufile" in path.name
+                else None
+            )
     return None
 
 
