@@ -72,6 +72,6 @@ def command(
         from kvlab.doctor import collect
 
         facts = collect.lab(inventory, tell=lambda line: click.echo(line, err=True), round_trip=round_trip)
-    found = diagnosis.diagnose(facts, checks, granted, asked_for=bool(only))
+    found = diagnosis.diagnose(facts, checks, granted, asked_for=only)
     click.echo(json.dumps(found.as_json(), indent=1) if as_json else text.render(found, passes=passes))
     sys.exit(found.exit_code)

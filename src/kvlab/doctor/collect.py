@@ -70,8 +70,7 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     host = hosts.Host("localhost", {"ansible_connection": "local"})
     facts, _ = hosts.collect(host, job)
     facts = configuration.with_config(facts, running)
-    for topic in facts.values():
-        topic.setdefault("simulated", found.simulated)
+    facts = _labelled(facts, found.simulated)
     applies = {host.name: ("clock", "config", *(t for t in topics if t != "profile"))}
     lab_topics: dict[str, Any] = {}
     if profile.get("bucket"):
@@ -111,11 +110,8 @@ def _remote(inventory: Path, tell: Tell) -> LabFacts:
             if reason:
                 problems.append(Problem(host.name, "", reason))
                 continue
-            simulated = bool(host.get("kvlab_simulated"))
             facts = configuration.with_config(facts, str(host.get("kvlab_active_profile", "")))
-            for topic in facts.values():
-                topic.setdefault("simulated", simulated)
-            found[host.name] = facts
+            found[host.name] = _labelled(facts, bool(host.get("kvlab_simulated")))
             topics = [t for t in jobs[host.name]["topics"] if t not in ("profile", "packages")]
             applies[host.name] = (
                 "clock",
@@ -160,6 +156,14 @@ def _job(host: hosts.Host) -> dict[str, Any]:
             python, library = f"{host.get('serving_venv')}/bin/python", host.get("inference_stack_lib_dir")
             job["venv"] = configuration.venv_job(str(host.get("inference_stack_name")), python, library, {})
     return {**job, "topics": topics}
+
+
+def _labelled(facts: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
+    """The facts with each topic marked as the lab is, but where its probe knows better."""
+    return {
+        topic: one if one.get("simulated") is not None else {**one, "simulated": simulated}
+        for topic, one in facts.items()
+    }
 
 
 def _asked(topic: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from kvlab.checks import REGISTRY, Check, Finding
 from kvlab.doctor import fleet
-from kvlab.doctor.labfacts import LabFacts, Problem
+from kvlab.doctor.labfacts import LAB, LabFacts, Problem
 from kvlab.doctor.waivers import Waiver, find
 
 HEALTHY, FINDINGS, COULD_NOT_LOOK = 0, 1, 2
@@ -130,12 +130,13 @@ def diagnose(
     waivers: Iterable[Waiver] = (),
     today: datetime.date | None = None,
     *,
-    asked_for: bool = False,
+    asked_for: Iterable[str] = (),
 ) -> Diagnosis:
     """Judge a lab. A check runs on each host that has, or must have, facts about its topic.
 
-    A check whose topic applies nowhere is in `not_asked`; with `asked_for` (the user named it) it is inconclusive.
+    A check whose topic applies nowhere is in `not_asked`; one whose very id is in `asked_for` is inconclusive.
     """
+    named = set(asked_for)
     waivers, day = tuple(waivers), today or datetime.datetime.now(datetime.UTC).date()
     hosts = fleet.with_comparisons(facts.hosts)
     found: dict[tuple[str, GroupStatus], dict[str, tuple[Finding, str]]] = {}
@@ -147,9 +148,9 @@ def diagnose(
             for host in {**hosts, **facts.applies}
             if check.topic in hosts.get(host, {}) or check.topic in facts.applies.get(host, ())
         ]
-        if not where and not asked_for:
+        if not where and check.id not in named:
             not_asked.append(check)
-        for host in where or (["lab"] if asked_for else []):
+        for host in where or ([LAB] if check.id in named else []):
             finding = check.run(hosts.get(host, {}))
             waiver = find(waivers, check.id, host, day) if finding.status == "fail" else None
             status: GroupStatus = "waived" if waiver else finding.status

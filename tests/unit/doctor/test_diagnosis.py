@@ -22,7 +22,7 @@ def changed(count: int, host: str, topic: str, **change: Any) -> LabFacts:
 
 
 def diagnose(facts: LabFacts, *granted: waivers.Waiver, only: tuple[str, ...] = ()) -> diagnosis.Diagnosis:
-    return diagnosis.diagnose(facts, diagnosis.select(only), granted, TODAY, asked_for=bool(only))
+    return diagnosis.diagnose(facts, diagnosis.select(only), granted, TODAY, asked_for=only)
 
 
 def found(one: diagnosis.Diagnosis, status: diagnosis.GroupStatus) -> dict[str, tuple[str, ...]]:

@@ -259,3 +259,19 @@ def test_the_sampler_answers_pings_then_samples_until_stdin_ends(tmp_path: Path)
 def test_statistics_of_a_netdev_without_ethtool_are_empty_and_no_error() -> None:
     assert sampler.ethtool("no-such-netdev") == {}
     assert isinstance(sampler.ethtool("lo"), dict)
+
+
+def test_an_engine_that_wrote_its_title_over_its_environment_has_its_parents(tmp_path: Path) -> None:
+    for pid, command, environ, parent in (
+        ("70", b"python\0-m\0vllm.entrypoints.openai.api_server", b"PATH=/bin\0PYTHONHASHSEED=0\0", 1),
+        ("71", b"VLLM::EngineCore", b"\0\0\0\0\0LS_COLORS=\0", 70),
+    ):
+        folder = tmp_path / pid
+        folder.mkdir()
+        (folder / "cmdline").write_bytes(command)
+        (folder / "environ").write_bytes(environ)
+        (folder / "stat").write_text(f"{pid} (VLLM::Engine (x)) S {parent} 1 1 0")
+        (folder / "maps").write_text("")
+        (folder / "limits").write_text("")
+    found = processes.serving(tmp_path)
+    assert [one["environment"] for one in found] == [{"PYTHONHASHSEED": "0"}] * 2

@@ -60,7 +60,7 @@ def serving(proc: Path, only: list[int] | None = None) -> list[dict[str, Any]]:
                     "pid": int(pid),
                     "role": role,
                     "limits": limits((proc / pid / "limits").read_text()),
-                    "environment": environment((proc / pid / "environ").read_bytes()),
+                    "environment": environment(_block(proc, pid)),
                     "libraries": libraries,
                     "registering": any(one["name"].startswith("libcuobjclient") for one in libraries),
                 }
@@ -68,6 +68,19 @@ def serving(proc: Path, only: list[int] | None = None) -> list[dict[str, Any]]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
+
+
+def _block(proc: Path, pid: str) -> bytes:
+    """A process's environment; its parent's where it wrote its title over its own, as vLLM's engine does."""
+    block = b""
+    for _ in range(3):
+        block = (proc / pid / "environ").read_bytes()
+        if not block.startswith(b"\0"):
+            return block
+        pid = (proc / pid / "stat").read_text().rpartition(")")[2].split()[1]
+        if pid in ("0", "1"):
+            break
+    return block
 
 
 def limits(table: str) -> dict[str, int | None]:
