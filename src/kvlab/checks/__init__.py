@@ -9,26 +9,66 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvlab.checks import data, gpu, host, kv, path
+from kvlab.checks import (
+    benchmark,
+    config,
+    data,
+    driver,
+    fleet,
+    gds,
+    gpu,
+    host,
+    kernel,
+    kv,
+    lmcache,
+    path,
+    platform,
+    rdma,
+    store,
+    venv,
+    witness,
+)
 from kvlab.checks.finding import Finding, Severity, Status
 from kvlab.checks.registry import REGISTRY, Check
 
 __all__ = ["REGISTRY", "Check", "Finding", "Severity", "Status", "judge", "not_passed"]
 
-_AREAS = (data, gpu, host, kv, path)  # importing an area registers its checks
+_AREAS = (
+    benchmark,
+    config,
+    data,
+    driver,
+    fleet,
+    gds,
+    gpu,
+    host,
+    kernel,
+    kv,
+    lmcache,
+    path,
+    platform,
+    rdma,
+    store,
+    venv,
+    witness,
+)  # importing an area registers its checks
 
 
 def judge(facts: Mapping[str, Any], ids: Iterable[str] = ("",)) -> list[Finding]:
     """Findings by id. `ids` are ids or prefixes of ids ("PATH", "KV001"); the default takes all.
 
-    `facts` maps a topic to what the probes collected for it; each check names the topic it needs. An id that
+    `facts` maps a topic to what the probes collected for it; each check names the topic it needs. A prefix asks its
+    checks about the topics that are in `facts`, and all of them where none is; an id is asked in any case. An id that
     selects nothing is a ValueError, since a mistyped id would otherwise judge nothing and look green.
     """
-    prefixes = tuple(ids)
-    for prefix in prefixes:
-        if not any(check_id.startswith(prefix) for check_id in REGISTRY):
+    chosen: dict[str, Check] = {}
+    for prefix in ids:
+        under = {check_id: check for check_id, check in REGISTRY.items() if check_id.startswith(prefix)}
+        if not under:
             raise ValueError(f"no check has an id that starts with {prefix!r}")
-    return [check.run(facts) for check_id, check in sorted(REGISTRY.items()) if check_id.startswith(prefixes)]
+        told = {check_id: check for check_id, check in under.items() if check.topic in facts}
+        chosen |= told or under
+    return [check.run(facts) for _, check in sorted(chosen.items())]
 
 
 def not_passed(findings: Iterable[Finding]) -> list[Finding]:

@@ -12,7 +12,7 @@ from kvlab.checks.registry import Tally, TopicFacts, Verdict, check, verdict
 @check(
     "NIXL001",
     "NIXL can load its OBJ plugin and make the backend",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="roundtrip",
     remedy="Install the library that is named (libcuobjclient.so.1: package libcuobjclient-13-x, or ./lab up "
@@ -37,7 +37,7 @@ def _plugin(facts: TopicFacts) -> Verdict:
 @check(
     "NIXL002",
     "The backend offers the kind of memory that was transferred",
-    stage="transfer",
+    stage="path",
     severity="major",
     topic="roundtrip",
     remedy="Plain S3 engines take host memory only; use DRAM buffers, or the Dell engine for device memory.",
@@ -53,7 +53,7 @@ def _memory(facts: TopicFacts) -> Verdict:
 @check(
     "DATA001",
     "Every buffer holds the expected bytes and its guards are untouched",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="roundtrip",
     remedy="Do not use this path: data is lost or memory overwritten. Keep the object and both logs.",
@@ -79,7 +79,7 @@ def _bytes(facts: TopicFacts) -> Verdict:
 @check(
     "DATA002",
     "An independent client sees the same bytes in the object store",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="roundtrip",
     remedy="The store holds other bytes than the client sent or read; a declined PUT leaves an empty object.",

@@ -115,7 +115,8 @@ def disk(facts: TopicFacts) -> Verdict:
     stage="preflight",
     severity="critical",
     topic="host",
-    remedy="Install them: Debian, Ubuntu: sudo apt-get install g++ make; RHEL: sudo dnf install gcc-c++ make.",
+    remedy="Install them: Debian, Ubuntu: sudo apt-get install g++ make; RHEL: sudo dnf install gcc-c++ "
+    "make.",
     source=_SOURCE,
 )
 def compiler(facts: TopicFacts) -> Verdict:

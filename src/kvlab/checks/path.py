@@ -68,10 +68,11 @@ def _pairs(facts: TopicFacts) -> Iterator[tuple[Any, list[Any]]]:
 @check(
     "PATH001",
     "Every transfer left its request in the object store's log, or its bytes in the folder",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="path",
-    remedy="Name the bucket and access log (or the folder) of this run, and repeat it while nothing rotates the log.",
+    remedy="Name the bucket and access log (or the folder) of this run, and repeat it while nothing "
+    "rotates the log.",
     source=_SOURCE,
 )
 def _evidence(facts: TopicFacts) -> Verdict:
@@ -90,7 +91,7 @@ def _evidence(facts: TopicFacts) -> Verdict:
 @check(
     "PATH002",
     "The payload travelled by the path that the profile promises",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="path",
     remedy="For rdma: accelerated 'true' and type 'dell' as strings, libcuobjclient.so.1 connected, RDMA "
@@ -119,7 +120,7 @@ def _as_promised(facts: TopicFacts) -> Verdict:
 @check(
     "PATH003",
     "No request that asked for RDMA was answered in the HTTP body; files need no request",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="path",
     remedy="The endpoint declined RDMA: check its RDMA setting and its route to the client's RDMA address.",
@@ -145,7 +146,7 @@ def _not_declined(facts: TopicFacts) -> Verdict:
 @check(
     "PATH004",
     "A lab with real hardware shows no simulated path",
-    stage="transfer",
+    stage="path",
     severity="critical",
     topic="path",
     remedy="Use the real array and NVIDIA's libcuobjclient.so.1, or mark the lab simulated.",

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kvlab.checks.finding import Finding, Severity, Status
+from kvlab.errors import KvlabError
 
-Stage = Literal["preflight", "host", "transfer", "serving"]
+Stage = Literal["preflight", "host", "path", "serving"]
 TopicFacts = Mapping[str, Any]
+
+ENVELOPE = {"error", "simulated", "schema", "seconds_taken"}
+"""What a topic holds whose probe failed: the reason and no facts."""
 
 EVIDENCE_LINES = 8  # a finding stays readable; what is left out is counted
 
@@ -36,17 +40,24 @@ class Check:
     decide: Callable[[TopicFacts], Verdict]
 
     def run(self, facts: Mapping[str, Any]) -> Finding:
-        """Judge `facts`; facts that are absent or incomplete give `inconclusive` with what is missing."""
+        """Judge `facts`; facts that are absent, incomplete or of another shape give `inconclusive` and say so."""
         simulated: bool | None = None
         topic = facts.get(self.topic)
         if topic is None:
             verdict = Verdict("inconclusive", (f"no facts about {self.topic!r} were collected",))
+        elif not isinstance(topic, Mapping):
+            verdict = Verdict("inconclusive", (f"the facts about {self.topic!r} are no mapping",))
+        elif topic.get("error") and set(topic) <= ENVELOPE:
+            verdict = Verdict("inconclusive", (f"{self.topic}: {topic['error']}",))
         else:
             simulated = topic.get("simulated")
             try:
                 verdict = self.decide(topic)
             except KeyError as error:
                 verdict = Verdict("inconclusive", (f"the facts about {self.topic!r} lack {error}",))
+            except (TypeError, ValueError, AttributeError, IndexError, KvlabError) as error:
+                shape = f"the facts about {self.topic!r} have another shape than this check reads ({error})"
+                verdict = Verdict("inconclusive", (shape,))
         remedy = "" if verdict.status == "pass" else self.remedy
         return Finding(
             self.id,

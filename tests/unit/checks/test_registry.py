@@ -19,7 +19,7 @@ def test_without_facts_no_check_passes() -> None:
 
 def test_every_check_has_id_title_remedy_and_source() -> None:
     for check_id, one in REGISTRY.items():
-        assert re.fullmatch(r"[A-Z]+\d{3}", check_id), check_id
+        assert re.fullmatch(r"(?:[A-Z]+|S3)\d{3}", check_id), check_id
         assert one.title
         assert one.remedy.endswith(".")
         assert one.source
@@ -33,7 +33,7 @@ def test_an_id_that_selects_no_check_is_refused() -> None:
 def test_an_id_can_be_registered_once() -> None:
     taken = next(iter(REGISTRY))
     with pytest.raises(ValueError, match=taken):
-        check(taken, "", stage="transfer", severity="minor", topic="", remedy="", source="")(
+        check(taken, "", stage="path", severity="minor", topic="", remedy="", source="")(
             lambda _facts: verdict([], [], [])
         )
 
@@ -49,7 +49,7 @@ def run(status: str, lines: int, simulated: bool | None) -> Finding:
     one = Check(
         "XX001",
         "Title",
-        "transfer",
+        "path",
         "minor",
         "topic",
         "Do this.",

@@ -1,0 +1,72 @@
+"""Counters before, during and after: differences on one clock, and what a host that fails leaves."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kvlab.checks import judge
+from kvlab.doctor.hosts import Host
+from kvlab.doctor.sampling import Sampling, Series, difference
+from kvlab.errors import KvlabError
+
+
+def sample(at: float, rdma: int, pause: int = 0) -> dict[str, object]:
+    return {
+        "t": at,
+        "rdma": {"mlx5_0/1": {"port_rcv_data": rdma, "out_of_sequence": 0}},
+        "net": {"rail0": {"rx_bytes": 10, "rx_prio3_pause": pause}},
+        "cpu": {"7": at},
+    }
+
+
+def test_a_difference_is_what_the_checks_judge() -> None:
+    facts = difference(sample(1.0, 100), sample(3.0, 400, pause=50_000))
+    assert facts["deltas"] == {"mlx5_0/1": {"port_rcv_data": 300, "out_of_sequence": 0}}
+    assert (facts["seconds"], facts["cpu_seconds"]) == (2.0, {"7": 2.0})
+    found = {f.id: f.status for f in judge({"rdma_counters": facts}, ["RDMA021", "RDMA022"])}
+    assert found == {"RDMA021": "pass", "RDMA022": "fail"}
+
+
+def test_a_counter_that_was_reset_meanwhile_is_left_out() -> None:
+    assert "port_rcv_data" not in difference(sample(1.0, 100), sample(2.0, 5))["deltas"]["mlx5_0/1"]
+
+
+def test_a_span_is_taken_on_our_clock_although_the_host_is_an_hour_ahead() -> None:
+    sampling = Sampling([], {})
+    sampling.series["node1"] = Series(
+        "node1", 3600.0, 0.001, [sample(3600.0 + t, 100 * t) for t in (1, 2, 3, 4)]
+    )
+    facts = sampling.between("node1", 2.1, 2.9)
+    assert facts["deltas"]["mlx5_0/1"]["port_rcv_data"] == 100
+    with pytest.raises(KvlabError, match="none on one side"):
+        sampling.between("node1", 2.1, 9.0)
+
+
+def test_this_machine_is_sampled_for_the_time_of_a_block(tmp_path: Path) -> None:
+    counter = tmp_path / "class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
+    counter.parent.mkdir(parents=True)
+    counter.write_text("100")
+    with Sampling(
+        [Host("here", {"ansible_connection": "local"})], {"hz": 10, "sysfs": str(tmp_path)}
+    ) as sampling:
+        series = sampling.series["here"]
+        assert series.samples, series.error
+        began = time.time()
+        counter.write_text("900")
+        ended = time.time()
+        while not any(one["t"] - series.offset_s >= ended for one in series.samples):
+            time.sleep(0.01)
+    assert sampling.between("here", began, ended)["deltas"] == {"mlx5_0/1": {"port_rcv_data": 800}}
+    assert abs(series.offset_s) <= series.uncertainty_s + 0.05
+
+
+def test_a_host_that_cannot_be_reached_says_why() -> None:
+    gone = Host("gone", {"ansible_host": "gone.invalid"})
+    with Sampling([gone], {}) as sampling:
+        pass
+    assert "gone.invalid" in sampling.series["gone"].error or "ssh" in sampling.series["gone"].error
+    with pytest.raises(KvlabError, match="gone say nothing"):
+        sampling.between("gone", 0, 1)
