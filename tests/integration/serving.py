@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import pytest
 from harness import Bench
+from labhosts import TOOLS_KVLAB
 
+from kvlab.errors import KvlabError
 from kvlab.probes import Facts, completion, lmcache_mp
 from kvlab.serving import profiles, tier
 
@@ -29,6 +33,66 @@ def total(counts: Sequence[Any]) -> Facts:
     return counts[0] | {way: sum(one[way] for one in counts) for way in ("read", "written")}
 
 
+class Runner(Protocol):
+    """What switches the profiles of a host."""
+
+    def running(self) -> str | None:
+        """The profile that runs."""
+
+    def use(self, name: str, *, restart: bool = True) -> None:
+        """Make `name` the one that runs, and wait until it serves."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Profiles of this machine."""
+
+    bench: Bench
+
+    def running(self) -> str | None:
+        return profiles.running(self.bench.lab)
+
+    def use(self, name: str, *, restart: bool = True) -> None:
+        profiles.use(self.bench.lab, name, restart=restart, progress=self.bench.tell)
+
+
+@dataclass(frozen=True)
+class There:
+    """Profiles of another host, by the command that its operators use."""
+
+    bench: Bench
+
+    def running(self) -> str | None:
+        lines = self._kvlab("profile", "list").splitlines()
+        return next((line.split()[1] for line in lines if line.startswith("*")), None)
+
+    def use(self, name: str, *, restart: bool = True) -> None:
+        self._kvlab("profile", "use", name, *(() if restart else ("--no-restart",)))
+
+    def _kvlab(self, *words: str) -> str:
+        settings = f"KVLAB_LAB_FILE={shlex.quote(str(self.bench.lab.file))}"
+        return self.bench.host.output(f"{settings} {TOOLS_KVLAB} {shlex.join(words)}")
+
+
+def runner_of(bench: Bench) -> Runner:
+    """The runner of the host's profiles."""
+    return Here(bench) if bench.host.local else There(bench)
+
+
+class BucketThere(tier.Bucket):
+    """A profile's bucket, whose store keeps its log on another host."""
+
+    def __init__(self, bench: Bench, name: str) -> None:
+        super().__init__(bench.lab, name, bench.s3)
+        object.__setattr__(self, "bench", bench)
+
+    def mark(self) -> tier.Mark:
+        return tier.Mark(self.bench.log.mark())  # type: ignore[attr-defined]
+
+    def since(self, mark: tier.Mark) -> Facts:
+        return {"access_log": self.bench.log.since(mark.log, self.name), "file": None}  # type: ignore[attr-defined]
+
+
 @dataclass(frozen=True)
 class Server:
     """The running profile's vLLM and, where it has one, LMCache server."""
@@ -43,7 +107,11 @@ class Server:
     @property
     def tier(self) -> tier.Tier:
         """Where its chunks lie: a bucket or a folder."""
-        return tier.of(self.bench.lab, self.profile, self.bench.s3)
+        if self.bench.host.local:
+            return tier.of(self.bench.lab, self.profile, self.bench.s3)
+        if self.facts["file_path"]:
+            pytest.skip("a folder of files is counted by its own kernel: run this on the GPU host itself")
+        return BucketThere(self.bench, str(self.facts["bucket"]))
 
     @property
     def lmcache_url(self) -> str:
@@ -55,17 +123,23 @@ class Server:
         data = self.bench.lab.data
         url = f"http://{data['address']}:{data['ports']['vllm']}"
         job = {"url": url, "prompt_ids": list(ids), "max_tokens": MAX_TOKENS}
-        job["timeout_s"] = SILENCE_S
-        return completion.run(job | {"simulated": self.bench.lab.simulated})
+        job |= {"timeout_s": SILENCE_S, "simulated": self.bench.lab.simulated}
+        return completion.run(job) if self.bench.host.local else self.bench.tools_probe("completion", job)
+
+    def settle(self, lookups: int = 0) -> Facts:
+        """LMCache's counts once they rest."""
+        if self.bench.host.local:
+            return lmcache_mp.settle(self.lmcache_url, lookups=lookups)
+        return self.bench.tools_probe("lmcache_mp", {"url": self.lmcache_url, "settle": {"lookups": lookups}})
 
     def one_pass(self, kind: str, ids: Sequence[int]) -> Facts:
         """A request, and what LMCache and the store counted for it."""
-        before = lmcache_mp.settle(self.lmcache_url)
+        before = self.settle()
         mark = self.tier.mark()
         known = {o["key"] for o in self.tier.objects()}
         answer = self.ask(ids)
         counted = (before["counters"].get("lookups") or 0) + 1
-        after = lmcache_mp.settle(self.lmcache_url, lookups=counted)
+        after = self.settle(counted)
         return {
             "kind": kind,
             "prompt_tokens": len(ids),
@@ -127,7 +201,12 @@ class Server:
 def start(bench: Bench, profile: str) -> Server:
     """Start a profile afresh: its LMCache server begins with an empty bucket or folder."""
     bench.tell(f"profile {profile}: starting (vLLM takes about 40 s)")
-    profiles.use(bench.lab, profile, progress=bench.tell)
+    if profile not in bench.lab.profiles:
+        pytest.skip(f"the lab of {bench.host.name} has no profile {profile}")
+    try:
+        runner_of(bench).use(profile)
+    except KvlabError as error:
+        pytest.fail(str(error), pytrace=False)
     server = Server(bench, profile)
     server.ask(prompt(64))  # the first request of an engine pays for its warm-up, and stores no chunk
     return server

@@ -103,6 +103,8 @@ def test_the_payload_took_the_promised_path(rounds: Round, size: str, bench: Ben
 
 
 def test_without_the_cuobject_library_the_nixl_test_fails_and_names_it(bench: Bench) -> None:
+    if not bench.lab.data["lib_dir"]:
+        pytest.skip("the library is a package of the system here, which no environment hides")
     facts = bench.probe("nixl_roundtrip", bench.job("dell", transfers=[]), with_cuobject=False)
     with pytest.raises(pytest.fail.Exception, match=r"NIXL001 fail(.|\n)*libcuobjclient\.so\.1"):
         bench.prove({"roundtrip": facts | {"simulated": True, "witness": {}}}, "NIXL001")

@@ -128,6 +128,8 @@ def stop_lmcache(server: Server) -> None:
 
     Before that a request hangs: the worker waits for the dead server up to lmcache.mp.mq_timeout, 300 s.
     """
+    if not server.bench.host.local:
+        pytest.skip("under systemd vLLM is bound to its LMCache server and stops with it")
     supervisor = Supervisor(server.bench.lab.state_dir)
     log = supervisor.log_dir / f"vllm-{server.profile}.log"
     start = log.stat().st_size

@@ -67,7 +67,10 @@ def _bytes(facts: TopicFacts) -> Verdict:
             reason
             for bad, reason in (
                 (transfer["state"] != "DONE", transfer["error"] or "did not end"),
-                (not transfer["equal"], "the buffer differs from what was expected"),
+                (
+                    not transfer["equal"],
+                    f"the buffer differs: {transfer.get('difference') or 'how was not recorded'}",
+                ),
                 (not transfer["guards_ok"], "a guard beside the buffer was overwritten"),
             )
             if bad

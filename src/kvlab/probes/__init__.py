@@ -102,8 +102,18 @@ def run_probe(
         )
     except subprocess.TimeoutExpired as error:
         raise KvlabError(f"The probe {name} did not finish within {timeout_s:.0f} s.") from error
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.strip().splitlines()[-12:])
-        raise KvlabError(f"The probe {name} ended with status {done.returncode}:\n{tail}")
-    facts: Facts = json.loads(done.stdout)
-    return {**facts, "stderr_tail": done.stderr.strip().splitlines()[-20:]}
+    return facts_of(name, done.returncode, done.stdout, done.stderr)
+
+
+def facts_of(what: str, status: int, stdout: str, stderr: str) -> Facts:
+    """The facts of a probe that has ended, with the end of its stderr; KvlabError when it did not end well."""
+    import json
+
+    lines = stderr.strip().splitlines()
+    if status != 0:
+        raise KvlabError("\n".join([f"The probe {what} ended with status {status}:", *lines[-12:]]))
+    try:
+        facts: Facts = json.loads(stdout)
+    except ValueError as error:
+        raise KvlabError(f"The probe {what} printed no JSON: {stdout[:200]!r}.") from error
+    return {**facts, "stderr_tail": lines[-20:]}

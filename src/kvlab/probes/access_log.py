@@ -1,6 +1,7 @@
 """The emulated ObjectScale's access log: which path each request's payload took.
 
-Job: {"access_log": PATH, "mark": [inode, byte]|null, "bucket": NAME|null}; `mark` is where to start.
+Job: {"access_log": PATH, "mark": [inode, byte]|null, "bucket": NAME|null}; `mark` is where to start. Each document
+carries, as `mark`, where the log ended when it was read; with "only": "mark" nothing else is read.
 The emulator is a stand-in, so every document made from this log is simulated.
 """
 
@@ -50,8 +51,12 @@ def read(path: Path, since: Mark = START, bucket: str | None = None) -> Facts:
 
 def run(job: Job) -> Facts:
     """The probe's entry: see the module's text for the job."""
+    path = Path(job["access_log"])
+    end = mark(path)
+    if job.get("only") == "mark":
+        return document("access_log", True, mark=end)
     inode, offset = job.get("mark") or START
-    return read(Path(job["access_log"]), (inode, offset), job.get("bucket"))
+    return {**read(path, (inode, offset), job.get("bucket")), "mark": end}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Counts of an LMCache MP server: /status and /metrics, by one set of names for all versions.
 
-Job: {"url": "http://127.0.0.1:8080"}. Counter names changed between LMCache 0.4.5 and 0.5.6
-(facts/kv_bench.md 4.9), hence the map. Prometheus turns the dots of the OpenTelemetry names into
-underscores and adds unit and `_total`.
+Job: {"url": "http://127.0.0.1:8080", "settle": {"lookups": N}}; with `settle` it waits until the counts rest.
+Counter names changed between LMCache 0.4.5 and 0.5.6 (facts/kv_bench.md 4.9), hence the map. Prometheus turns the
+dots of the OpenTelemetry names into underscores and adds unit and `_total`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,10 @@ def _get_json(url: str) -> Any:
 
 def run(job: Job) -> Facts:
     """The probe's entry: see the module's text for the job."""
-    return collect(job["url"].rstrip("/"))
+    url = job["url"].rstrip("/")
+    if (wait := job.get("settle")) is not None:
+        return settle(url, lookups=int(wait.get("lookups", 0)))
+    return collect(url)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,12 @@
 
 Job: {"engine": "standard"|"dell", "endpoint", "region", "bucket", "secrets_file",
       "params": {NIXL's own parameters; left out: those of the engine}, "drop": [parameter, ...],
-      "transfers": [{"op": "write"|"read", "key", "size", "seed"}, ...], "timeout_s": 60}
+      "transfers": [{"op": "write"|"read", "key", "size", "seed"}, ...], "batch": 1, "at_once": 1, "timeout_s": 60}
+
+A read may name "offset" (its first byte in the object, 0) with "object_size", and "others": {what to call it: seed},
+the contents that a fault might bring instead. Up to `batch` transfers of one direction in a row go as one NIXL
+transfer, and up to `at_once` of those are under way together. {"jobs": [...]} does several jobs in one process, which
+starts once: {"runs": [...]}, in their order.
 
 The engine takes HTTP success for transfer success and never reads an RDMA reply header, so the destination of
 a read is poisoned first, and the bytes on both sides of every buffer are guards that must not change.
@@ -11,9 +16,11 @@ a read is poisoned first, and the bytes on both sides of every buffer are guards
 from __future__ import annotations
 
 import ctypes
+import itertools
 import socket
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,6 +30,7 @@ from kvlab.probes import Facts, Job, content, cuobject_library, document, elf, m
 
 GUARD_BYTES = 4096  # one page on each side: an engine that rounds up to a page is caught
 _GUARD = b"\x5a" * GUARD_BYTES
+_DEVICES = itertools.count()  # NIXL finds an object's key by a number, which must not be given twice
 
 
 def backend_params(job: Job) -> dict[str, str]:
@@ -112,6 +120,15 @@ class Buffer:
 
 
 def run(job: Job) -> Facts:
+    """Do the job, or each of its "jobs"."""
+    if "jobs" not in job:
+        return run_one(job)
+    runs = [run_one(one) for one in job["jobs"]]
+    marks = [one["simulated"] for one in runs]
+    return document("nixl_roundtrip", any(marks) if any(marks) or None not in marks else None, runs=runs)
+
+
+def run_one(job: Job) -> Facts:
     """Do the job's transfers in order; a transfer that fails is recorded, not raised."""
     params = backend_params(job)
     base: Facts = {"engine": job["engine"], "backend_params": params, "endpoint": job["endpoint"]}
@@ -143,49 +160,120 @@ def run(job: Job) -> Facts:
         return document("nixl_roundtrip", simulated, **base, backend_error=str(error), transfers=[])
     base["backend_mem_types"] = [str(m) for m in agent.get_backend_mem_types("OBJ")]
     timeout_s = float(job.get("timeout_s", 60))
-    transfers = [_transfer(agent, t, i, timeout_s, errors) for i, t in enumerate(job["transfers"])]
+    transfers: list[Facts] = []
+    for window in _windows(job["transfers"], int(job.get("batch", 1)), int(job.get("at_once", 1))):
+        flights = [_Flight(agent, specs, errors) for specs in window]
+        deadline = time.monotonic() + timeout_s
+        while any(flight.poll() for flight in flights) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        for flight in flights:
+            transfers += flight.land(timeout_s)
     return document("nixl_roundtrip", simulated, **base, backend_error=None, transfers=transfers)
 
 
-def _transfer(
-    agent: Any, spec: Job, device: int, timeout_s: float, errors: tuple[type[Exception], ...]
-) -> Facts:
-    """One transfer and all that can be said about it; durations in seconds."""
-    expected = content.content(spec["seed"], spec["size"])
-    buffer = Buffer(expected if spec["op"] == "write" else content.poison(expected))
-    fact: Facts = {**spec, "mem_type": "DRAM", "state": "ERR", "error": None}
-    began = time.perf_counter()
-    try:
-        fact["state"] = _move(agent, spec, buffer, device, timeout_s)
-    except errors as error:
-        fact["error"] = f"{type(error).__name__}: {error}"
-    fact["duration_s"] = time.perf_counter() - began
-    return fact | {
-        "equal": buffer.payload == expected,
+def _windows(transfers: list[Facts], batch: int, at_once: int) -> Iterator[list[list[Facts]]]:
+    """What is under way together: lists of batches, each of one direction, in the order of the job."""
+    if batch < 1 or at_once < 1:
+        raise KvlabError(f"batch {batch} and at_once {at_once} must be 1 or more.")
+    for _, same in itertools.groupby(transfers, key=lambda spec: str(spec["op"])):
+        row = list(same)
+        batches = [row[i : i + batch] for i in range(0, len(row), batch)]
+        yield from (batches[i : i + at_once] for i in range(0, len(batches), at_once))
+
+
+def _expected(spec: Job, seed: int) -> bytes:
+    """The bytes that the transfer of `spec` moves when the object's content is that of `seed`."""
+    offset = int(spec.get("offset", 0))
+    whole = content.content(seed, int(spec.get("object_size", offset + spec["size"])))
+    return whole[offset : offset + spec["size"]]
+
+
+class _Flight:
+    """One NIXL transfer with a descriptor for each of its specs: posted when made, polled, landed with its facts."""
+
+    def __init__(self, agent: Any, specs: list[Facts], errors: tuple[type[Exception], ...]) -> None:
+        self._agent, self._specs, self._errors = agent, specs, errors
+        self._expected = [_expected(spec, spec["seed"]) for spec in specs]
+        self._buffers = [
+            Buffer(e if spec["op"] == "write" else content.poison(e))
+            for spec, e in zip(specs, self._expected, strict=True)
+        ]
+        self._state, self._error = "ERR", None  # type: str, str | None
+        self._registered: list[Any] = []
+        self._handle: Any = None
+        self._began = time.perf_counter()
+        self._took: float | None = None
+        try:
+            self._post()
+        except errors as error:
+            self._fail(error)
+
+    def _post(self) -> None:
+        """Register the memory and the objects, and start; a number stands for each object key in NIXL's descriptors."""
+        memory = [(buffer.base, buffer.total, 0, "") for buffer in self._buffers]
+        self._registered.append(self._agent.register_memory(memory, "DRAM", backends=["OBJ"]))
+        numbers = [next(_DEVICES) for _ in self._specs]
+        objects, local, remote = [], [], []
+        for spec, buffer, number in zip(self._specs, self._buffers, numbers, strict=True):
+            offset = int(spec.get("offset", 0))
+            objects.append((0, offset + buffer.size, number, spec["key"]))
+            local.append((buffer.base + GUARD_BYTES, buffer.size, 0))
+            remote.append((offset, buffer.size, number))
+        self._registered.append(self._agent.register_memory(objects, "OBJ", backends=["OBJ"]))
+        ends = self._agent.get_xfer_descs(local, "DRAM"), self._agent.get_xfer_descs(remote, "OBJ")
+        operation = str(self._specs[0]["op"]).upper()
+        self._handle = self._agent.initialize_xfer(operation, *ends, self._agent.name, backends=["OBJ"])
+        self._began = time.perf_counter()
+        self._state = self._agent.transfer(self._handle)
+
+    def poll(self) -> bool:
+        """Whether it is still under way."""
+        if self._state != "PROC":
+            return False
+        try:
+            self._state = self._agent.check_xfer_state(self._handle)
+        except self._errors as error:
+            self._fail(error)
+        if self._state != "PROC":
+            self._took = time.perf_counter() - self._began
+        return self._state == "PROC"
+
+    def _fail(self, error: Exception) -> None:
+        self._state, self._error = "ERR", f"{type(error).__name__}: {error}"
+
+    def land(self, timeout_s: float) -> list[Facts]:
+        """Release everything; the facts of each transfer, its duration in seconds (that of the whole batch)."""
+        took = time.perf_counter() - self._began if self._took is None else self._took
+        state = self._state if self._state != "PROC" else f"PROC after {timeout_s:.0f} s"
+        try:
+            if self._handle is not None:
+                self._agent.release_xfer_handle(self._handle)
+            for registration in reversed(self._registered):
+                self._agent.deregister_memory(registration, backends=["OBJ"])
+        except self._errors as error:
+            self._error = self._error or f"{type(error).__name__}: {error}"
+        facts = zip(self._specs, self._buffers, self._expected, strict=True)
+        return [
+            _fact(spec, buffer, expected)
+            | {"state": state, "error": self._error, "duration_s": took, "batch": len(self._specs)}
+            for spec, buffer, expected in facts
+        ]
+
+
+def _fact(spec: Facts, buffer: Buffer, expected: bytes) -> Facts:
+    """What the buffer of one transfer holds."""
+    held = bytes(buffer.payload)
+    equal = held == expected
+    others = {} if equal else {name: _expected(spec, seed) for name, seed in spec.get("others", {}).items()}
+    return {
+        **spec,
+        "mem_type": "DRAM",
+        "equal": equal,
+        "difference": content.difference(held, expected, others),
         "guards_ok": buffer.guards_ok(),
         "expected_sha256": content.digest(expected),
-        "buffer_sha256": content.digest(buffer.payload),
+        "buffer_sha256": content.digest(held),
     }
-
-
-def _move(agent: Any, spec: Job, buffer: Buffer, device: int, timeout_s: float) -> str:
-    """Register, transfer, poll to the end or to `timeout_s`; `device` is NIXL's number for the object key."""
-    memory = agent.register_memory([(buffer.base, buffer.total, 0, "")], "DRAM", backends=["OBJ"])
-    stored = agent.register_memory([(0, buffer.size, device, spec["key"])], "OBJ", backends=["OBJ"])
-    local = agent.get_xfer_descs([(buffer.base + GUARD_BYTES, buffer.size, 0)], "DRAM")
-    remote = agent.get_xfer_descs([(0, buffer.size, device)], "OBJ")
-    handle = agent.initialize_xfer(spec["op"].upper(), local, remote, agent.name, backends=["OBJ"])
-    try:
-        state: str = agent.transfer(handle)
-        deadline = time.monotonic() + timeout_s
-        while state == "PROC" and time.monotonic() < deadline:
-            time.sleep(0.0005)
-            state = agent.check_xfer_state(handle)
-        return state if state != "PROC" else f"PROC after {timeout_s:.0f} s"
-    finally:
-        agent.release_xfer_handle(handle)
-        agent.deregister_memory(stored, backends=["OBJ"])
-        agent.deregister_memory(memory, backends=["OBJ"])
 
 
 if __name__ == "__main__":
