@@ -113,8 +113,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     id: Text
     created: Text
     simulated: bool
+    commit: str = ""
+    stack: str = ""
     environment: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    fingerprint: str = ""
     plan: dict[str, Any] = msgspec.field(default_factory=dict)
+    complete: bool = False
+    stopped: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model that was measured; empty when the run does not say."""
+        return str(self.plan.get("model") or self.environment.get("workload.model") or "")
 
 
 class _Kind(msgspec.Struct):
@@ -123,8 +133,9 @@ class _Kind(msgspec.Struct):
 
 
 _HEAD_BYTES = 16 * 1024
-_STARTS = b',"starts":['
-"""What follows the header. In a text of a JSON file the quotes would be escaped."""
+_TAIL_BYTES = 1024
+_STARTS, _END = b',"starts":[', b'],"complete":'
+"""What follows the header, and what ends the passes. In a text of a JSON file the quotes would be escaped."""
 _kind = msgspec.json.Decoder(_Kind)
 _header = msgspec.json.Decoder(Header)
 _result = msgspec.json.Decoder(Result)
@@ -196,12 +207,14 @@ def header(path: Path) -> Header:
     try:
         with path.open("rb") as file:
             begin = file.read(_HEAD_BYTES)
-            file.seek(max(file.seek(0, os.SEEK_END) - 2, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
             end = file.read()
     except OSError as error:
         raise KvlabError(f"{path} cannot be read: {error.strerror}.") from None
     head, starts, _ = begin.partition(_STARTS)
-    return _decode(head + b"}" if starts and end == b"}\n" else _content(path), str(path), _header)
+    _, passes, tail = end.rpartition(_END)
+    whole = starts and passes and tail.endswith(b"}\n")
+    return _decode(head + b',"complete":' + tail if whole else _content(path), str(path), _header)
 
 
 def _content(path: Path) -> bytes:
