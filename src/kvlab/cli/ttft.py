@@ -26,7 +26,7 @@ command.add_command(history_command)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result file; default: .lab/ttft/NAME-TIME.json."
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --output.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --output, or add --starts to it.")
 @click.option("--starts", type=click.IntRange(min=1), help="Starts of each profile, in place of the plan's.")
 @click.option("--profile", "only", multiple=True, metavar="NAME", help="Measure only this one; repeatable.")
 @click.option(
@@ -47,12 +47,21 @@ def run(
     Exit status 0: measured, and every pass is proven. 1: measured, but some passes are not proven. 2: it could not
     be measured. 130: interrupted. What was measured is kept in each case.
     """
-    from kvlab.cli import _history, _ttft
+    from kvlab.cli import _history, _progress, _ttft
 
     kept = (
         _history.of(where, **store) if where else None
     )  # an address that is wrong is found before measuring
-    result, path = _ttft.run(plan, output, resume=resume, starts=starts, only=only, tell=_tell)
+    with _progress.shown() as progress:
+        result, path = _ttft.run(
+            plan,
+            output,
+            resume=resume,
+            starts=starts,
+            only=only,
+            tell=progress.tell,
+            progress=progress.show,
+        )
     if kept is not None:
         _tell(f"kept in the history as {kept.add(result)}")
     unproven = [p for p in result.passes if not p.proven]

@@ -35,16 +35,24 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds of the TTFT by stage; a stage that the services do not count is None."""
+    """Seconds of the TTFT by stage; a stage that the services do not count is None.
+
+    `store`, of a cold pass, comes after the answer in MP mode: it is in no TTFT.
+    """
 
     lookup: Seconds | None = None
     retrieve: Seconds | None = None
     copy: Seconds | None = None
     prefill: Seconds | None = None
+    store: Seconds | None = None
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One start of a profile's services. `index` counts the starts of this profile from 0."""
+    """One start of a profile's services.
+
+    `index` counts the starts of this profile from 0; one that was interrupted shares its index with the start that
+    measured the rest.
+    """
 
     number: Count  # over all profiles, in order of time
     profile: Text
