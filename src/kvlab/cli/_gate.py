@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from kvlab.errors import KvlabError
+from kvlab.ttft import history, runs, selection
+from kvlab.ttft import result as results
 from kvlab.ttft.calibration import Calibration
+from kvlab.ttft.history import History
+from kvlab.ttft.result import Result
+from kvlab.ttft.selection import By
 from kvlab.ttft.trend import MIN_POINTS, Trend
 from kvlab.ttft.verdict import CellVerdict, ProfileVerdict, Verdict
+
+
+def sides(
+    given: Sequence[str], kept: History | None, by: By | None, across: Sequence[str]
+) -> tuple[list[Result], list[Result]]:
+    """The runs of base and candidate. Raises KvlabError when it is not said, or not there, what to compare."""
+    if by and kept is None:
+        raise KvlabError("--by compares runs of a history; name it with --history.")
+    wanted = 1 if kept is not None and not by else 2
+    if len(given) != wanted:
+        what = "CANDIDATE alone" if wanted == 1 else f"two values of {by}" if by else "BASE and CANDIDATE"
+        raise KvlabError(f"{len(given)} runs are named, and {what} should be; see kvlab gate compare --help.")
+    if kept is not None and by:
+        found = history.entries(kept)
+        chosen = selection.sides(found, by, given[0], given[1], runs.WINDOW)
+        before, after = ([results.read(one.file) for one in side] for side in chosen)
+        return before, after
+    after = runs.read(Path(given[-1]))
+    base = kept.folder() if kept is not None else Path(given[0])
+    return runs.newest(base, runs.like(after[0], across), runs.TREND), after
 
 
 def plain(value: Any) -> Any:

@@ -29,18 +29,24 @@ def run(
     starts: int | None,
     only: Sequence[str],
     tell: Callable[[str], None],
+    progress: Callable[[int, int, float | None], None] = lambda _done, _all, _left: None,
 ) -> tuple[Result, Path]:
     """Measure by a plan in the lab that is up; the result, and its file. KvlabError as the parts raise it."""
     plan = _narrowed(plans.read(plan_file), starts, only)
+    begun = None
+    if resume:
+        if output is None:
+            raise KvlabError("which run goes on? Name its file with --output.")
+        begun = results.read(output)
+        if starts is None:  # a run that was begun with more --starts than its plan says is not cut down
+            plan = _narrowed(plan, max(plan.starts, int(begun.plan.get("starts", 1))), ())
     lab = labs.load()
     site.check_fits(lab, plan)
     profiles = measure.profiles_of(plan, lab.profiles)
     environment = site.environment(lab, plan)
     path = output or lab.state_dir / "ttft" / f"{plan.name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
-    if resume:
-        if output is None:
-            raise KvlabError("which run goes on? Name its file with --output.")
-        result = resumed(results.read(path), plan, environment, path)
+    if begun is not None:
+        result = resumed(begun, plan, profiles, environment, path)
     elif path.exists():
         raise KvlabError(f"{path} is there already; go on with it by --resume, or name another file.")
     else:
@@ -56,22 +62,40 @@ def run(
         )
     results.write(result, path)  # a folder that cannot be written is found before anything is measured
     place = site.LabSite(lab, plan, _store(lab), tell)
-    measure.Run(plan, profiles, place, result, lambda r: results.write(r, path), tell).go()
+    measure.Run(plan, profiles, place, result, lambda r: results.write(r, path), tell, progress).go()
     return result, path
 
 
-def resumed(result: Result, plan: Plan, environment: dict[str, results.Scalar], path: Path) -> Result:
-    """The result to go on with. KvlabError when it is of another plan or environment, or complete."""
-    if result.plan != plan.as_mapping():
-        raise KvlabError(f"{path} was measured by another plan; go on with that one, or name another file.")
+FREE = {"starts", "limits", "silence_s", "store_s"}
+"""Of a plan, what may differ when a run goes on: it changes no pass that was measured."""
+GROWS = {"contexts", "concurrency"}
+"""What may become more."""
+
+
+def resumed(
+    result: Result, plan: Plan, profiles: Sequence[str], environment: dict[str, results.Scalar], path: Path
+) -> Result:
+    """The result to go on with, its plan replaced. KvlabError: another plan or environment, or nothing is left."""
+    ours, theirs = plan.as_mapping(), result.plan
+    # An older run may lack a key that is empty now.
+    other = {
+        k for k in ours.keys() | theirs.keys() if (ours.get(k) or None) != (theirs.get(k) or None)
+    } - FREE
+    other -= {key for key in GROWS if set(theirs.get(key, [])) <= set(ours[key])}
+    if other:
+        raise KvlabError(
+            f"{path} was measured by another plan ({', '.join(sorted(other))} changed); go on with that one, or name "
+            "another file."
+        )
     if result.fingerprint != results.fingerprint(environment):
-        ours, theirs = results.comparable(environment), results.comparable(result.environment)
-        changed = sorted(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+        here, there = results.comparable(environment), results.comparable(result.environment)
+        changed = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
         raise KvlabError(
             f"{path} was measured in another environment ({', '.join(changed[:5])} changed); name another file."
         )
-    if result.complete:
-        raise KvlabError(f"{path} is complete; name another file.")
+    if not measure.remaining(plan, profiles, result):
+        raise KvlabError(f"{path} is complete; ask for more --starts, or name another file.")
+    result.plan = ours
     return result
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
+
+from kvlab.cli import _store
 
 CALIBRATION = Path(".lab/state/ttft-calibration.json")
 
@@ -30,8 +32,14 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("base", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@click.argument("sides", nargs=-1, required=True, metavar="[BASE] CANDIDATE")
+@click.option(
+    "--history", "where", metavar="WHERE", help="A folder or s3://bucket/prefix of runs, in place of BASE."
+)
+@click.option(
+    "--by", type=click.Choice(["commit", "stack", "driver"]),
+    help="With --history: BASE and CANDIDATE are two of its commits, stacks or drivers.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--nightly", is_flag=True, help="One start or more against ten or more of a history.")
 @click.option(
@@ -40,26 +48,34 @@ def command() -> None:
 @click.option(
     "--calibration", type=click.Path(path_type=Path), help=f"Default: {CALIBRATION}, where there is one."
 )
+@_store.options
 def compare(
-    base: Path,
-    candidate: Path,
+    sides: tuple[str, ...],
+    where: str | None,
+    by: Literal["commit", "stack", "driver"] | None,
     as_json: bool,
     nightly: bool,
     across: tuple[str, ...],
     calibration: Path | None,
+    endpoint: str | None,
+    secrets_file: Path | None,
+    ca_bundle: Path | None,
 ) -> None:
     """Compare the runs in CANDIDATE with those in BASE: result files, or folders of them.
 
-    Of a folder as BASE the newest runs of the candidate's environment are used, and its trend is shown.
+    Of a folder as BASE, or a history, the newest runs of the candidate's environment are used, and its trend is shown.
+    `--history WHERE --by stack A B` compares the runs of a history that were measured with two stacks.
 
     Exit status 0: pass. 1: regression. 2: a file is unusable. 3: inconclusive.
     """
-    from kvlab.cli import _gate
+    from kvlab.cli import _gate, _history
     from kvlab.ttft import calibration as calibrations
-    from kvlab.ttft import gate, model, runs, trend
+    from kvlab.ttft import gate, model, runs, selection, trend
 
-    after = runs.read(candidate)
-    history = runs.newest(base, runs.like(after[0], across), runs.TREND)
+    kept = _history.of(where, endpoint, secrets_file, ca_bundle) if where else None
+    history, after = _gate.sides(sides, kept, by, across)
+    if by:
+        across = (*across, *selection.ACROSS[by])
     known = calibration or (CALIBRATION if CALIBRATION.exists() else None)
     found = gate.compare(
         history[-runs.WINDOW :],
@@ -68,7 +84,8 @@ def compare(
         across=across,
         calibration=calibrations.read(known) if known else None,
     )
-    trends = trend.trends([*history, *after]) if base.is_dir() and found.profiles else []
+    looks_back = not by and (kept is not None or Path(sides[0]).is_dir())
+    trends = trend.trends([*history, *after]) if looks_back and found.profiles else []
     if as_json:
         click.echo(json.dumps({**found.as_json(), "trends": _gate.plain(trends)}))
     else:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from kvlab.cli import _store
+from kvlab.cli._ttft_history import command as history_command
 from kvlab.errors import KvlabError
 
 
@@ -15,23 +18,52 @@ def command() -> None:
     """Measure time to first token, pass by pass, each with the proof of what it was."""
 
 
+command.add_command(history_command)
+
+
 @command.command("run")
 @click.argument("plan", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Result file; default: .lab/ttft/NAME-TIME.json."
 )
-@click.option("--resume", is_flag=True, help="Go on with the run in --output.")
+@click.option("--resume", is_flag=True, help="Go on with the run in --output, or add --starts to it.")
 @click.option("--starts", type=click.IntRange(min=1), help="Starts of each profile, in place of the plan's.")
 @click.option("--profile", "only", multiple=True, metavar="NAME", help="Measure only this one; repeatable.")
-def run(plan: Path, output: Path | None, resume: bool, starts: int | None, only: tuple[str, ...]) -> None:
+@click.option(
+    "--history", "where", metavar="WHERE", help="Keep the run there too: a folder or s3://bucket/prefix."
+)
+@_store.options
+def run(
+    plan: Path,
+    output: Path | None,
+    resume: bool,
+    starts: int | None,
+    only: tuple[str, ...],
+    where: str | None,
+    **store: Any,
+) -> None:
     """Run PLAN (see thresholds/) in the lab that is up, and write the result file after each pass.
 
     Exit status 0: measured, and every pass is proven. 1: measured, but some passes are not proven. 2: it could not
     be measured. 130: interrupted. What was measured is kept in each case.
     """
-    from kvlab.cli import _ttft
+    from kvlab.cli import _history, _progress, _ttft
 
-    result, path = _ttft.run(plan, output, resume=resume, starts=starts, only=only, tell=_tell)
+    kept = (
+        _history.of(where, **store) if where else None
+    )  # an address that is wrong is found before measuring
+    with _progress.shown() as progress:
+        result, path = _ttft.run(
+            plan,
+            output,
+            resume=resume,
+            starts=starts,
+            only=only,
+            tell=progress.tell,
+            progress=progress.show,
+        )
+    if kept is not None:
+        _tell(f"kept in the history as {kept.add(result)}")
     unproven = [p for p in result.passes if not p.proven]
     click.echo(_ttft.table(result))
     click.echo(f"{path}: {len(result.passes)} passes, {len(unproven)} not proven" + _label(result.simulated))

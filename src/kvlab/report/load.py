@@ -1,62 +1,27 @@
-"""Result files for a report: the newest runs of one environment and commit in full, of all others what history needs.
+"""Result files for a report: the newest runs of one environment in full, of all others the header.
 
-Thousands of files are read within seconds, because of most of them only a few fields are decoded.
+Thousands of files are read within seconds, because of most of them only the header is.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import msgspec
-
 from kvlab.errors import KvlabError
 from kvlab.ttft import result as results
-from kvlab.ttft.result import Result
+from kvlab.ttft.result import Header, Result
 from kvlab.ttft.runs import TREND
 
 NEWEST = 30
 """Runs that the figures show, at most: older ones tell of a lab that is no more, and make dots a cloud."""
 
 
-class _Plan(msgspec.Struct, frozen=True):
-    model: str = ""
-
-
-class _Start(msgspec.Struct, frozen=True):
-    number: int
-    at: str
-
-
-class _Pass(msgspec.Struct, frozen=True):
-    start: int
-    profile: str
-    context: int
-    series: str
-    proven: bool
-    concurrency: int = 1
-    ttft_first_token_s: float | None = None
-
-
-class _Run(msgspec.Struct, frozen=True):
-    kind: str
-    schema: int
-    id: str
-    created: str
-    simulated: bool
-    fingerprint: str
-    complete: bool
-    starts: list[_Start]
-    passes: list[_Pass]
-    plan: _Plan = _Plan()
-    commit: str = ""
-    stack: str = ""
-    stopped: str = ""
-
-
-_decoder = msgspec.json.Decoder(_Run)
+DRAWN = 500
+"""Starts of a profile in the history, at most: so many dots can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +53,7 @@ class Run:
 class Loaded:
     """`shown` and `past` are in full, oldest first: the runs of the figures, and the newest of their environment.
 
-    `history` has the points of all runs of that environment, `runs` a line for each run, newest first.
+    `history` has the points of `past`, `runs` a line for each run, newest first.
     """
 
     shown: Sequence[Result]
@@ -106,7 +71,7 @@ def load(paths: Sequence[Path]) -> Loaded:
 
     Raises KvlabError: no file, a file that is no result, or two runs with one id.
     """
-    runs = sorted(((_run(file), file) for file in _files(paths)), key=lambda one: one[0].created)
+    runs = sorted(((results.header(file), file) for file in _files(paths)), key=lambda one: one[0].created)
     seen: dict[str, Path] = {}
     for run, file in runs:
         if run.id in seen:
@@ -122,7 +87,7 @@ def load(paths: Sequence[Path]) -> Loaded:
     return Loaded(
         shown=full,
         past=list(past.values()),
-        history=sorted((p for run, _ in same for p in _points(run, longest)), key=lambda point: point.at),
+        history=_newest(p for result in past.values() for p in _points(result, longest)),
         runs=[
             Run(
                 run.id,
@@ -139,11 +104,11 @@ def load(paths: Sequence[Path]) -> Loaded:
     )
 
 
-def _environment(run: _Run) -> tuple[bool, str, str]:
-    return run.simulated, run.fingerprint, run.plan.model
+def _environment(run: Header) -> tuple[bool, str, str]:
+    return run.simulated, run.fingerprint, run.model
 
 
-def _source(run: _Run) -> tuple[str, str]:
+def _source(run: Header) -> tuple[str, str]:
     return run.commit, run.stack
 
 
@@ -158,19 +123,15 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         yield from found
 
 
-def _run(path: Path) -> _Run:
-    try:
-        run = _decoder.decode(path.read_bytes())
-        if run.kind == results.KIND and run.schema <= results.SCHEMA:
-            return run
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        results.read(path)  # says what is wrong with it
-        raise
-    results.read(path)
-    raise KvlabError(f"{path} has schema {run.schema}, which this kvlab does not read; update kvlab.")
+def _newest(points: Iterable[Point]) -> list[Point]:
+    """The newest DRAWN points of each profile, oldest first."""
+    of_profile: dict[str, deque[Point]] = {}
+    for point in sorted(points, key=lambda one: one.at):
+        of_profile.setdefault(point.profile, deque(maxlen=DRAWN)).append(point)
+    return sorted((point for kept in of_profile.values() for point in kept), key=lambda one: one.at)
 
 
-def _points(run: _Run, context: int) -> Iterator[Point]:
+def _points(run: Result, context: int) -> Iterator[Point]:
     """Of the starts of a run, at its least concurrency."""
     concurrency = min((one.concurrency for one in run.passes), default=1)
     at = {start.number: start.at for start in run.starts}

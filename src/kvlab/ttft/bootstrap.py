@@ -9,8 +9,8 @@ American Statistician 69(4), 2015, section 4.1, names both faults).
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 
+from kvlab.ttft.distributions import normal_quantile, t_quantile
 from kvlab.ttft.model import mean
 from kvlab.ttft.variance import Floats
 
@@ -28,7 +28,7 @@ def resampled(values: Floats, rng: np.random.Generator, resamples: int = RESAMPL
     """
     known = np.isfinite(values).sum(0)
     starts = np.where(known >= MIN_STARTS, known, np.nan)
-    stretch = np.sqrt(starts / (starts - 1)) * stats.t.isf(TAIL, starts - 1) / stats.norm.isf(TAIL)
+    stretch = np.sqrt(starts / (starts - 1)) * t_quantile(TAIL, starts - 1) / normal_quantile(TAIL)
     centre = mean(values, 0)
     drawn = rng.integers(0, max(values.shape[0], 1), (resamples, values.shape[0]))
     return np.asarray(centre + stretch * (mean(values[drawn], -2) - centre))

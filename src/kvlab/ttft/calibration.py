@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from scipy import stats
 
 from kvlab.errors import KvlabError
 from kvlab.ttft import model, samples
+from kvlab.ttft.distributions import chi2_above_quantile
 from kvlab.ttft.result import Result
 from kvlab.ttft.variance import Floats
 from kvlab.whole_file import aside
@@ -89,7 +89,7 @@ def _spread(values: Floats, profiles: int, rule: model.Rule) -> Spread:
     means = means[np.isfinite(means)]
     df = len(means) - 1
     spread = float(means.std(ddof=1))
-    low, high = spread * np.sqrt(df / stats.chi2.isf([0.025, 0.975], df))
+    low, high = spread * np.sqrt(df / chi2_above_quantile([0.025, 0.975], df))
     detectable = {}
     for side in SIDES:
         # The gate pools what its profiles say about the spread.

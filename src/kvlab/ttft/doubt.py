@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from kvlab.ttft import model, samples
 from kvlab.ttft.calibration import Calibration
+from kvlab.ttft.distributions import f_above, t_quantile
 from kvlab.ttft.result import Result
 from kvlab.ttft.samples import Cell, Sample
 from kvlab.ttft.verdict import ProfileVerdict
@@ -54,9 +54,9 @@ def more_starts(
     df = np.maximum(base + candidate - 2, float(shift.df))
     # As the gate decides: slower beyond chance and beyond `size`, or a slowdown of `rule_out` excluded.
     slower = (float(shift.shift) > math.log1p(rule.size)) & (
-        shift.shift > stats.t.isf(rule.profiles_level / max(tests, 1), df) * error
+        shift.shift > -t_quantile(rule.profiles_level / max(tests, 1), df) * error
     )
-    clear = shift.shift + stats.t.ppf(rule.confidence, df) * error < math.log1p(rule.rule_out)
+    clear = shift.shift + t_quantile(rule.confidence, df) * error < math.log1p(rule.rule_out)
     decided = np.flatnonzero(slower | clear)
     return int(more[decided[0]]) if decided.size else None
 
@@ -103,7 +103,7 @@ def notes(
         known = calibrated.profiles.get(profile.profile) if calibrated else None
         if known and profile.spread and sum(profile.starts) > 2:
             ratio = (profile.spread / known.spread) ** 2 if known.spread else math.inf
-            if stats.f.sf(ratio, sum(profile.starts) - 2, known.starts - 1) < DISTURBED_P:
+            if f_above(ratio, sum(profile.starts) - 2, known.starts - 1) < DISTURBED_P:
                 found.append(
                     f"{profile.profile} spread {profile.spread:.1%} from start to start, and {known.spread:.1%} when "
                     "the lab was calibrated; something disturbs it"

@@ -7,14 +7,16 @@ for each start: for each profile: start its services (empty tier), warm up, then
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
 
 from kvlab.errors import KvlabError
 from kvlab.probes import Facts
-from kvlab.ttft import prompts, proof
+from kvlab.ttft import forecast, prompts, proof
+from kvlab.ttft.forecast import Forecast, Step
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.proof import Group
 from kvlab.ttft.result import Pass, Result, Scalar, Series, Start
@@ -49,9 +51,21 @@ class Site(Protocol):
         """Start a profile's services afresh. Raises KvlabError when they do not come up."""
 
 
+@dataclass(frozen=True)
+class Turn:
+    """One start of a profile, the `index`-th, and the cells (concurrency, context) that it measures."""
+
+    index: int
+    profile: str
+    cells: tuple[tuple[int, int], ...]
+
+
 @dataclass
 class Run:
-    """One run of a plan. `save` gets the result after each pass, `tell` a line of progress."""
+    """One run of a plan. `save` gets the result after each pass, `tell` a line of progress.
+
+    `progress` gets, after each pass, how many are done, how many there are, and the seconds left (None: unknown).
+    """
 
     plan: Plan
     profiles: Sequence[str]
@@ -59,12 +73,16 @@ class Run:
     result: Result
     save: Callable[[Result], None]
     tell: Callable[[str], None]
+    progress: Callable[[int, int, float | None], None] = lambda _done, _all, _left: None
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
     def __post_init__(self) -> None:
         self._began = self.clock() - max((p.at_s for p in self.result.passes), default=0.0)
-        self._took: list[float] = []
+        self._since = self.clock()
+        self._forecast = Forecast()
+        self._steps: deque[Step] = deque()
+        self._all = 0
 
     def go(self) -> None:
         """Measure what is not measured yet. Whatever ends it, the result holds all passes that were finished.
@@ -72,12 +90,15 @@ class Run:
         Raises KvlabError when services die or do not come up, and when it is interrupted.
         """
         self.result.stopped = ""
-        _forget_unfinished(self.result, self.plan)
+        _forget_idle(self.result)
+        turns = remaining(self.plan, self.profiles, self.result)
+        self._steps = deque(step for turn in turns for step in _steps(self.plan, turn))
+        self._all = sum(step.context > 0 for step in self._steps)
+        self.result.complete = False
         try:
-            for number, (index, profile) in enumerate(order(self.plan, self.profiles)):
-                if number < len(self.result.starts):
-                    continue
-                self._start(number, index, profile)
+            for number, turn in enumerate(turns):
+                self.tell(f"start {number + 1} of {len(turns)}: {turn.profile}{self._left()}")
+                self._turn(turn)
             self.result.complete = True
         except KeyboardInterrupt:
             self.result.stopped = "interrupted"
@@ -92,33 +113,29 @@ class Run:
         finally:
             self.save(self.result)
 
-    def _start(self, number: int, index: int, profile: str) -> None:
-        total = self.plan.starts * len(self.profiles)
-        left = f", about {self._left(total - number)} left" if self._took else ""
-        self.tell(f"start {number + 1} of {total}: {profile}{left}")
-        began = self.clock()
-        serving = self.site.start(profile)
+    def _turn(self, turn: Turn) -> None:
+        self._since = self.clock()
+        serving = self.site.start(turn.profile)
         # Noted only now: a start that failed is not there, and --resume makes it again.
         start = Start(
-            number=number,
-            profile=profile,
-            index=index,
+            number=max((one.number for one in self.result.starts), default=-1) + 1,
+            profile=turn.profile,
+            index=turn.index,
             at=self.now().isoformat(timespec="seconds"),
             service=serving.about(),
         )
         self.result.starts.append(start)
-        serving.ask(prompts.warmup(self.result.id, self.plan.seed, number, self.plan.warmup_tokens))
-        for concurrency in self.plan.concurrency:
-            for context in self.plan.contexts:
-                self._context(serving, start, context, concurrency)
-        self._took.append(self.clock() - began)
+        serving.ask(prompts.warmup(self.result.id, self.plan.seed, start.number, self.plan.warmup_tokens))
+        self._done()
+        for concurrency, context in turn.cells:
+            self._context(serving, start, context, concurrency)
 
     def _context(self, serving: Serving, start: Start, context: int, concurrency: int) -> None:
         name = self.result.id, self.plan.seed, start.number, context
         asked = [prompts.prompt(*name, concurrency=concurrency, request=r) for r in range(concurrency)]
         cold = serving.measure("cold", context, asked)
         self._note(cold, start, 0, serving.doubts(cold, None))
-        for index in range(self.plan.hot_passes):
+        for index in range(self.plan.hot(start.profile)):
             hot = serving.measure("hot", context, asked)
             self._note(hot, start, index, serving.doubts(hot, cold))
         self.tell(_line(self.result.passes, start, context, concurrency))
@@ -127,17 +144,50 @@ class Run:
         at_s = max(self.clock() - self._began, 0.0)
         self.result.passes += proof.record(group, start.number, index, at_s, reasons)
         self.save(self.result)
+        self._done()
         if problem := proof.ended(group):
             raise KvlabError(problem)
 
-    def _left(self, starts: int) -> str:
-        minutes = sum(self._took) / len(self._took) * starts / 60
-        return f"{minutes:.0f} min" if minutes >= 1 else "a minute"
+    def _done(self) -> None:
+        """The next step of the run is done."""
+        now = self.clock()
+        self._forecast.note(self._steps.popleft(), now - self._since)
+        self._since = now
+        left = sum(step.context > 0 for step in self._steps)
+        self.progress(self._all - left, self._all, self._forecast.left(self._steps))
+
+    def _left(self) -> str:
+        left = self._forecast.left(self._steps)
+        return "" if left is None else f", about {forecast.in_words(left)} left"
 
 
-def order(plan: Plan, profiles: Sequence[str]) -> list[tuple[int, str]]:
-    """(start of the profile, profile) in order of time: A B C A B C, so that a lab that drifts strikes all alike."""
-    return [(index, profile) for index in range(plan.starts) for profile in profiles]
+def remaining(plan: Plan, profiles: Sequence[str], result: Result) -> list[Turn]:
+    """What is not measured yet, in order of time: A B C A B C, so that a lab that drifts strikes all alike.
+
+    A context that was interrupted is measured again, by a start of its own: the services began with an empty tier
+    since. What its first start measured of it, and of other contexts, stays that start's.
+    """
+    of = {start.number: (start.index, start.profile) for start in result.starts}
+    counted = Counter((one.start, one.concurrency, one.context) for one in result.passes)
+    whole = {
+        (*of[number], concurrency, context)
+        for (number, concurrency, context), passes in counted.items()
+        if passes >= (plan.hot(of[number][1]) + 1) * concurrency
+    }
+    cells = [(concurrency, context) for concurrency in plan.concurrency for context in plan.contexts]
+    turns = [
+        Turn(index, profile, tuple(cell for cell in cells if (index, profile, *cell) not in whole))
+        for index in range(plan.starts)
+        for profile in profiles
+    ]
+    return [turn for turn in turns if turn.cells]
+
+
+def _steps(plan: Plan, turn: Turn) -> Iterator[Step]:
+    yield Step(turn.profile, "warmup", 0)
+    for concurrency, context in turn.cells:
+        yield Step(turn.profile, "cold", context, concurrency)
+        yield from [Step(turn.profile, "hot", context, concurrency)] * plan.hot(turn.profile)
 
 
 def profiles_of(plan: Plan, configured: Mapping[str, object]) -> list[str]:
@@ -150,13 +200,10 @@ def profiles_of(plan: Plan, configured: Mapping[str, object]) -> list[str]:
     return [*plan.profiles, *(name for name in plan.where_configured if name in configured)]
 
 
-def _forget_unfinished(result: Result, plan: Plan) -> None:
-    """Drop the last start when it lacks passes: services were restarted since, and its prompts are half stored."""
-    wanted = len(plan.contexts) * (plan.hot_passes + 1) * sum(plan.concurrency)
-    for start in list(result.starts):
-        if sum(p.start == start.number for p in result.passes) < wanted:
-            result.starts.remove(start)
-            result.passes = [p for p in result.passes if p.start != start.number]
+def _forget_idle(result: Result) -> None:
+    """Drop starts that measured nothing before they were interrupted."""
+    busy = {one.start for one in result.passes}
+    result.starts = [start for start in result.starts if start.number in busy]
 
 
 def _line(passes: Sequence[Pass], start: Start, context: int, concurrency: int) -> str:

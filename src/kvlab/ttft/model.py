@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from kvlab.ttft.distributions import t_above, t_quantile
 from kvlab.ttft.variance import Floats, moderated
 
 PASS, REGRESS, INCONCLUSIVE = 0, 1, 2
@@ -56,16 +56,16 @@ class Shifts:
 
     def p_slower(self) -> Floats:
         """One-sided p of the hypothesis that the candidate is not slower."""
-        return np.asarray(stats.t.sf(self.shift / self.error, self.df), dtype=float)
+        return t_above(self.shift / self.error, self.df)
 
     def bound(self, confidence: float) -> Floats:
         """Upper confidence bound of the shift; a `confidence` under one half gives a lower one."""
-        return self.shift + np.asarray(stats.t.ppf(confidence, self.df), dtype=float) * self.error
+        return self.shift + t_quantile(confidence, self.df) * self.error
 
     def detectable(self, level: float, power: float, size: float = 0.0) -> Floats:
         """The slowdown (fraction) found with probability `power` by a test at `level` that asks for `size` at least."""
-        t = np.asarray(stats.t.isf(level, self.df), dtype=float)
-        spare = np.asarray(stats.t.ppf(power, self.df), dtype=float) * self.error
+        t = -t_quantile(level, self.df)
+        spare = t_quantile(power, self.df) * self.error
         return np.asarray(np.expm1(np.maximum(t * self.error, np.log1p(size)) + spare), dtype=float)
 
 

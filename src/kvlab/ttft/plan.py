@@ -39,6 +39,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     where_configured: list[ProfileName] = []  # measured too in a lab that has them
     starts: Positive = 3
     hot_passes: Positive = 5
+    hot_passes_of: dict[
+        ProfileName, Positive
+    ] = {}  # in place of hot_passes, for a profile whose passes take long
     # Requests at once; each level is a series of its own.
     concurrency: list[Positive] = msgspec.field(default_factory=lambda: [1])
     tp: Positive | None = None  # tensor parallelism that the lab must have
@@ -52,6 +55,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def tokens(self) -> int:
         """The longest prompt with its answer: what the model's length must hold."""
         return max(*self.contexts, self.warmup_tokens) + self.max_tokens
+
+    def hot(self, profile: str) -> int:
+        """Hot passes of a profile, for each context of a start."""
+        return {str(name): passes for name, passes in self.hot_passes_of.items()}.get(
+            profile, self.hot_passes
+        )
 
     def as_mapping(self) -> dict[str, Any]:
         """The plan as plain values, for the result file."""
@@ -94,9 +103,11 @@ def _problem(plan: Plan) -> str:
             return f"lists no {what}; give at least one"
         if len(set(listed)) != len(listed):
             return f"lists one of {what} twice ({', '.join(map(str, listed))})"
-    requests = (
-        plan.starts * len(measured) * len(plan.contexts) * (plan.hot_passes + 1) * sum(plan.concurrency)
-    )
+    strangers = sorted(set(plan.hot_passes_of).difference(measured))
+    if strangers:
+        return f"has hot_passes_of {strangers[0]}, which it does not measure"
+    passes = sum(plan.hot(profile) + 1 for profile in measured)
+    requests = plan.starts * passes * len(plan.contexts) * sum(plan.concurrency)
     if requests > MAX_REQUESTS:
         return f"asks for {requests} requests, more than {MAX_REQUESTS}; measure fewer starts or passes"
     if plan.limits.crossover_exists is False:

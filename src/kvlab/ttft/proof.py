@@ -75,6 +75,17 @@ def unanswered(group: Group) -> list[str]:
     ]
 
 
+def miscounted(group: Group) -> list[str]:
+    """Requests in which vLLM counts other tokens than were sent: its answer is not to that prompt."""
+    found = []
+    for answer in group.answers:
+        counted = (answer["usage"] or {}).get("prompt_tokens")
+        if answer["http_status"] == 200 and not answer["error"] and counted != group.context:
+            said = "no prompt tokens" if counted is None else f"{counted} prompt tokens"
+            found.append(f"vLLM counts {said} where {group.context} were sent")
+    return found
+
+
 def ended(group: Group) -> str:
     """Why no pass after this one can be proven, so that the run must end; empty where one can."""
     after = group.facts["lmcache_after"]
@@ -95,7 +106,7 @@ def ended(group: Group) -> str:
 
 def uncached(group: Group, cold: Group | None) -> list[str]:
     """Why a pass that no cache may answer is not proven: the baseline's, and those of less than one chunk."""
-    reasons = unanswered(group)
+    reasons = unanswered(group) + miscounted(group)
     for name in PREFIX_HITS:
         if group.vllm.get(name):
             reasons.append(f"vLLM's own prefix cache answered {group.vllm[name]:.0f} tokens")
@@ -203,9 +214,34 @@ def _counters(group: Group) -> dict[str, float]:
 
 
 def _stages(group: Group) -> Stages:
-    """`retrieve`: from the first read of the store's log to the end of the last. Nothing else is counted per pass."""
-    if group.series != "hot" or not (log := _payload(group)):
-        return Stages()
+    """What vLLM and the store's log count, for one request on average.
+
+    vLLM's lookup is its wait for LMCache, which meanwhile reads from the store: what the log shows of that is
+    `retrieve`, the rest `lookup`. `prefill` is from being scheduled to the first token, the copy to the device
+    included; nothing counts that alone.
+    """
+    moving = _span(_payload(group)) if _has_tier(group) else None
+    waited = _counted(group, "vllm:lmcache_mp_lookup_duration_seconds")
+    hot = group.series == "hot"
+    return Stages(
+        lookup=None if waited is None else max(waited - ((moving or 0.0) if hot else 0.0), 0.0),
+        retrieve=moving if hot else None,
+        prefill=_counted(group, "vllm:request_prefill_time_seconds"),
+        store=None if hot else moving,
+    )
+
+
+def _counted(group: Group, histogram: str) -> float | None:
+    """Mean of a histogram of vLLM's over the requests of a pass; None where it did not count each of them once."""
+    if round(group.vllm.get(f"{histogram}_count", 0.0)) != group.concurrency:
+        return None
+    return max(group.vllm.get(f"{histogram}_sum", 0.0), 0.0) / group.concurrency
+
+
+def _span(log: Sequence[Any]) -> float | None:
+    """Seconds from the first request of a log to the end of the last."""
+    if not log:
+        return None
     begins = [datetime.fromisoformat(str(r["time"])).timestamp() for r in log]
     ends = [b + float(r["duration_ms"]) / 1000 for b, r in zip(begins, log, strict=True)]
-    return Stages(retrieve=max(ends) - min(begins))
+    return max(ends) - min(begins)

@@ -35,16 +35,24 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Seconds of the TTFT by stage; a stage that the services do not count is None."""
+    """Seconds of the TTFT by stage; a stage that the services do not count is None.
+
+    `store`, of a cold pass, comes after the answer in MP mode: it is in no TTFT.
+    """
 
     lookup: Seconds | None = None
     retrieve: Seconds | None = None
     copy: Seconds | None = None
     prefill: Seconds | None = None
+    store: Seconds | None = None
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One start of a profile's services. `index` counts the starts of this profile from 0."""
+    """One start of a profile's services.
+
+    `index` counts the starts of this profile from 0; one that was interrupted shares its index with the start that
+    measured the rest.
+    """
 
     number: Count  # over all profiles, in order of time
     profile: Text
@@ -113,8 +121,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     id: Text
     created: Text
     simulated: bool
+    commit: str = ""
+    stack: str = ""
     environment: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    fingerprint: str = ""
     plan: dict[str, Any] = msgspec.field(default_factory=dict)
+    complete: bool = False
+    stopped: str = ""
+
+    @property
+    def model(self) -> str:
+        """The model that was measured; empty when the run does not say."""
+        return str(self.plan.get("model") or self.environment.get("workload.model") or "")
 
 
 class _Kind(msgspec.Struct):
@@ -123,8 +141,9 @@ class _Kind(msgspec.Struct):
 
 
 _HEAD_BYTES = 16 * 1024
-_STARTS = b',"starts":['
-"""What follows the header. In a text of a JSON file the quotes would be escaped."""
+_TAIL_BYTES = 1024
+_STARTS, _END = b',"starts":[', b'],"complete":'
+"""What follows the header, and what ends the passes. In a text of a JSON file the quotes would be escaped."""
 _kind = msgspec.json.Decoder(_Kind)
 _header = msgspec.json.Decoder(Header)
 _result = msgspec.json.Decoder(Result)
@@ -196,12 +215,14 @@ def header(path: Path) -> Header:
     try:
         with path.open("rb") as file:
             begin = file.read(_HEAD_BYTES)
-            file.seek(max(file.seek(0, os.SEEK_END) - 2, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
             end = file.read()
     except OSError as error:
         raise KvlabError(f"{path} cannot be read: {error.strerror}.") from None
     head, starts, _ = begin.partition(_STARTS)
-    return _decode(head + b"}" if starts and end == b"}\n" else _content(path), str(path), _header)
+    _, passes, tail = end.rpartition(_END)
+    whole = starts and passes and tail.endswith(b"}\n")
+    return _decode(head + b',"complete":' + tail if whole else _content(path), str(path), _header)
 
 
 def _content(path: Path) -> bytes:

@@ -99,7 +99,7 @@ class LabServing:
             first, None if cold is None else passes[1], stored
         )
         asked = proof.COLD_CHECKS if cold is None else proof.HOT_CHECKS
-        return proof.unanswered(group) + proof.reasons_of(judge(facts, asked))
+        return proof.unanswered(group) + proof.miscounted(group) + proof.reasons_of(judge(facts, asked))
 
     def _client(self) -> Client:
         return Client(self.witness.vllm_url, self.plan.max_tokens, self.plan.silence_s)

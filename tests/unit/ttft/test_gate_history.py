@@ -127,12 +127,25 @@ def test_an_empty_folder_and_a_damaged_file_in_a_history_are_errors(tmp_path: Pa
 
 def test_a_header_is_the_same_by_either_way(tmp_path: Path) -> None:
     file, indented = tmp_path / "a.json", tmp_path / "b.json"
-    written = night(1, plan={"model": 'x","starts":[', "starts": 3})
+    written = night(
+        1, plan={"model": 'x","starts":[', "starts": 3}, commit="c", stack="s", stopped='"],"complete":'
+    )
     results.write(written, file)
     indented.write_text(json.dumps(json.loads(file.read_text()), indent=1))
     assert results.header(file) == results.header(indented)
-    assert results.header(file).plan == written.plan
-    assert results.header(file).environment == written.environment
+    found = results.header(file)
+    for field in (
+        "id",
+        "simulated",
+        "plan",
+        "environment",
+        "fingerprint",
+        "commit",
+        "stack",
+        "complete",
+        "stopped",
+    ):
+        assert getattr(found, field) == getattr(written, field)
 
 
 def test_the_command_ends_with_the_verdicts_status(tmp_path: Path) -> None:

@@ -103,11 +103,11 @@ def test_every_pass_is_saved_before_the_next_begins() -> None:
 def test_what_was_measured_before_the_end_is_kept_and_a_rerun_goes_on(
     trouble: BaseException, kind: type[Exception], words: str
 ) -> None:
-    def at_request_30(number: int) -> None:
-        if number == 30:
+    def in_the_second_context(number: int) -> None:
+        if number == 34:
             raise trouble
 
-    site, of, saved = FakeSite(before=at_request_30), a_plan(), []
+    site, of, saved = FakeSite(before=in_the_second_context), a_plan(), []
     made = a_result(of)
     with pytest.raises(kind, match=words) as caught:
         go(site, of, made, saved)
@@ -116,15 +116,75 @@ def test_what_was_measured_before_the_end_is_kept_and_a_rerun_goes_on(
     assert kept.stopped
     assert not kept.complete
     assert len(kept.passes) == len(made.passes) > 20
+    before = list(kept.passes)
     again = FakeSite()
     go(again, of, kept)
     assert kept.complete
     assert kept.stopped == ""
-    # The unfinished start (the fifth) was made again, the others were not.
+    # The fifth start goes on where it was, by a start of its own; its whole context is not measured again.
     assert again.started == ["s3-http", "s3-rdma"]
-    assert [s.number for s in kept.starts] == list(range(6))
+    assert [(s.number, s.profile, s.index) for s in kept.starts][4:] == [
+        (4, "s3-http", 1),
+        (5, "s3-http", 1),
+        (6, "s3-rdma", 1),
+    ]
+    assert kept.passes[: len(before)] == before
+    assert {p.context for p in kept.passes if p.start == 4} == {64, 512}
+    assert {p.context for p in kept.passes if p.start == 5} == {512}
     assert result.decode(result.encode(kept), "copy").passes == kept.passes
-    assert len(kept.passes) == 36
+    assert measure.remaining(of, PROFILES, kept) == []
+
+
+def test_a_start_that_measured_nothing_is_forgotten_when_the_run_goes_on() -> None:
+    def at_once(_number: int) -> None:
+        raise KeyboardInterrupt
+
+    of = a_plan(starts=1)
+    made = a_result(of)
+    with pytest.raises(measure.InterruptedRunError):
+        go(FakeSite(before=at_once), of, made)
+    go(FakeSite(), of, made)
+    assert [s.profile for s in made.starts] == PROFILES
+
+
+def test_starts_and_contexts_are_added_to_a_finished_run() -> None:
+    of = a_plan()
+    made = a_result(of)
+    go(FakeSite(), of, made)
+    more, site = a_plan(starts=3, contexts=[64, 512, 1024]), FakeSite()
+    go(site, more, made)
+    assert site.started == PROFILES * 3
+    counted = {(s.profile, s.index): 0 for s in made.starts}
+    for one in made.passes:
+        start = next(s for s in made.starts if s.number == one.start)
+        counted[start.profile, start.index] += 1
+    assert set(counted.values()) == {9}
+    assert made.complete
+    prompts_of_a_start = {ids for _, _, ids in site.asked}
+    assert len(prompts_of_a_start) == 9 + 3 * (1 + 1 + 3)  # a warm-up each; new contexts, and a whole start
+
+
+def test_a_profile_may_have_fewer_hot_passes() -> None:
+    of = a_plan(starts=1, hot_passes=5, hot_passes_of={"baseline": 3})
+    made = a_result(of)
+    go(FakeSite(), of, made)
+    assert [sum(p.profile == name for p in made.passes) for name in PROFILES] == [8, 12, 12]
+    assert measure.remaining(of, PROFILES, made) == []
+
+
+def test_progress_counts_every_pass_and_what_is_left_shrinks_to_nothing() -> None:
+    site, of = FakeSite(), a_plan()
+    seen: list[tuple[int, int, float | None]] = []
+    run = measure.Run(
+        of, PROFILES, site, a_result(of), lambda _r: None, lambda _line: None,
+        lambda *shown: seen.append(shown), clock=site.clock,
+    )  # fmt: skip
+    run.go()
+    assert [done for done, _, left in seen if left is not None] == sorted(done for done, _, _ in seen)
+    assert {total for _, total, _ in seen} == {36}
+    assert seen[-1] == (36, 36, 0.0)
+    # Every pass of the fake lab takes a second, and a start no time.
+    assert seen[20][2] == pytest.approx(36 - seen[20][0])
 
 
 def test_services_that_do_not_come_up_end_the_run_with_their_name() -> None:
@@ -226,7 +286,8 @@ def test_prompts_are_the_same_everywhere_and_shorter_ones_are_no_prefix() -> Non
     [
         ({"plan": {"name": "q"}}, "another plan"),
         ({"environment": {"versions.vllm": "2"}}, "another environment (versions.vllm changed)"),
-        ({"complete": True}, "is complete"),
+        ({"plan": a_plan(hot_passes=3).as_mapping()}, "another plan (hot_passes changed)"),
+        ({"plan": a_plan(contexts=[64, 128]).as_mapping()}, "another plan (contexts changed)"),
     ],
 )
 def test_a_run_goes_on_only_where_it_began(change: dict[str, Any], words: str) -> None:
@@ -234,8 +295,18 @@ def test_a_run_goes_on_only_where_it_began(change: dict[str, Any], words: str) -
     values = {"environment": {"versions.vllm": "1"}, "plan": of.as_mapping(), "complete": False} | change
     found = Result(id="r", created="2026-12-01T00:00:00Z", simulated=True, **values)
     with pytest.raises(KvlabError) as caught:
-        _ttft.resumed(found, of, {"versions.vllm": "1"}, Path("r.json"))
+        _ttft.resumed(found, of, PROFILES, {"versions.vllm": "1"}, Path("r.json"))
     assert words in str(caught.value)
+
+
+def test_a_run_goes_on_with_other_limits_and_more_starts_and_a_whole_one_does_not() -> None:
+    of = a_plan()
+    made = a_result(of)
+    go(FakeSite(), of, made)
+    with pytest.raises(KvlabError, match="is complete; ask for more --starts"):
+        _ttft.resumed(made, of, PROFILES, {}, Path("r.json"))
+    more = a_plan(starts=3, store_s=10, limits={"speedup_longest_min": 2})
+    assert _ttft.resumed(made, more, PROFILES, {}, Path("r.json")).plan == more.as_mapping()
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,8 @@ def test_the_longest_prompt_includes_the_warmup_and_the_answer() -> None:
         ({"where_configured": ["baseline"]}, "lists one of profiles twice"),
         ({"concurrency": []}, "lists no concurrency"),
         ({"starts": 1_000_000}, "asks for .* requests, more than 1000000"),
+        ({"hot_passes_of": {"file": 3}}, "has hot_passes_of file, which it does not measure"),
+        ({"hot_passes_of": {"nfs": 3}}, "Invalid enum value 'nfs'"),
         ({"limits": {"crossover_exists": False}}, "leave the limit out"),
         ({"limits": {"client_cpu_saving_min": 1.5}}, "<= 1"),
         (

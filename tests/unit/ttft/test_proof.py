@@ -57,8 +57,8 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> LabServing:
 
 
 def passes(profile: str = "s3-rdma", context: int = 512) -> tuple[Group, Group]:
-    made = FakeServing(profile, FakeSite())
-    return made.measure("cold", context, IDS), made.measure("hot", context, IDS)
+    made, ids = FakeServing(profile, FakeSite()), [one[:context] for one in IDS]
+    return made.measure("cold", context, ids), made.measure("hot", context, ids)
 
 
 def with_facts(group: Group, **changed: Any) -> Group:
@@ -134,6 +134,37 @@ def test_nothing_may_answer_for_the_baseline_or_under_one_chunk() -> None:
     assert "where none can be" in proof.uncached(moved, small_cold)[0]
     hits = with_facts(small, lmcache_after=counted(lookup_hit_l2_tokens=256))
     assert "256 tokens as hits" in proof.uncached(hits, small_cold)[0]
+
+
+def test_a_prompt_that_vllm_counts_otherwise_is_not_the_one_that_was_sent(serving: LabServing) -> None:
+    cold, hot = passes()
+    assert proof.miscounted(hot) == []
+    for usage, words in (
+        ({"prompt_tokens": 511}, "counts 511 prompt tokens where 512"),
+        (None, "counts no prompt"),
+    ):
+        other = replace(hot, answers=[answer(IDS[0], usage=usage)])
+        assert words in proof.miscounted(other)[0]
+        assert any(words in reason for reason in serving.doubts(other, cold))
+    baseline = replace(passes("baseline")[0], answers=[answer(IDS[0][:5])])
+    assert "counts 5 prompt tokens" in proof.uncached(baseline, None)[0]
+
+
+def test_the_stages_are_what_vllm_and_the_stores_log_count() -> None:
+    counted_by_vllm = {
+        "vllm:lmcache_mp_lookup_duration_seconds_sum": 0.010,
+        "vllm:lmcache_mp_lookup_duration_seconds_count": 1.0,
+        "vllm:request_prefill_time_seconds_sum": 0.03,
+        "vllm:request_prefill_time_seconds_count": 1.0,
+    }
+    cold, hot = (replace(one, vllm=counted_by_vllm) for one in passes())
+    (found,) = (one.stages for one in proof.record(hot, 0, 0, 0.0, []))
+    assert (found.retrieve, found.prefill, found.store) == (pytest.approx(0.004, abs=1e-6), 0.03, None)
+    assert found.lookup == pytest.approx(0.006, abs=1e-6)  # the wait for LMCache, less the reads of the store
+    (found,) = (one.stages for one in proof.record(cold, 0, 0, 0.0, []))
+    assert (found.lookup, found.retrieve, found.store) == (0.010, None, pytest.approx(0.004, abs=1e-6))
+    late = replace(hot, vllm=counted_by_vllm | {"vllm:request_prefill_time_seconds_count": 0.0})
+    assert proof.record(late, 0, 0, 0.0, [])[0].stages.prefill is None
 
 
 def test_a_refused_object_that_was_written_after_all_is_no_trouble() -> None:

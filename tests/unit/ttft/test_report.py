@@ -338,3 +338,20 @@ def test_other_input_that_is_wrong_is_one_sentence(
         path.write_text(content)
     with pytest.raises(KvlabError, match=sentence):
         read(path)
+
+
+def test_many_results_are_read_by_their_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in range(1, 7):
+        run = ttft_generator.result(seed=day, id=f"run-{day}", created=f"2026-01-0{day}T00:00:00Z", starts=2)
+        result.write(run, tmp_path / f"{day}.json")
+    monkeypatch.setattr(load, "TREND", 3)
+    monkeypatch.setattr(load, "NEWEST", 2)
+    monkeypatch.setattr(load, "DRAWN", 4)
+    read: list[str] = []
+    whole = result.read
+    monkeypatch.setattr(result, "read", lambda path: read.append(path.stem) or whole(path))
+    found = load.load([tmp_path])
+    assert sorted(read) == ["4", "5", "6"]
+    assert [run.id for run in found.runs] == [f"run-{day}" for day in range(6, 0, -1)]
+    baseline = [point.run for point in found.history if point.profile == "baseline"]
+    assert baseline == ["run-5", "run-5", "run-6", "run-6"]
