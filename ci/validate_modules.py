@@ -22,6 +22,9 @@ PROGRAM = Path(ansible_test.__path__[0], "_util/controller/sanity/validate-modul
 NOT_OURS = frozenset({"missing-gplv3-license"})
 """Rules of Ansible's own repository: this project's licence is Apache-2.0."""
 
+KNOWN = frozenset({("plugins/modules/replica_node.py", "use-run-command-not-popen")})
+"""run_command waits for the end of what it starts; the launcher of a node goes on after the module."""
+
 
 def complaints() -> list[str]:
     """Each as path, rule and message."""
@@ -44,7 +47,7 @@ def complaints() -> list[str]:
         f"{path}: {found['code']}: {found['msg']}"
         for path, report in reports.items()
         for found in report["errors"]
-        if found["code"] not in NOT_OURS
+        if found["code"] not in NOT_OURS and (path, found["code"]) not in KNOWN
     ]
 
 

@@ -35,7 +35,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-ECT0 = 2
+ECN_CAPABLE = 2
 """Sent as capable of ECN, or a switch drops what it should mark (RFC 3168)."""
 
 ARP_IGNORE, ARP_ANNOUNCE, RP_FILTER = 2, 2, 2
@@ -44,8 +44,8 @@ ARP_IGNORE, ARP_ANNOUNCE, RP_FILTER = 2, 2, 2
 
 
 def type_of_service(dscp: int) -> int:
-    """The whole byte: DSCP 26 with ECT(0) is 106."""
-    return dscp << 2 | ECT0
+    """The whole byte: DSCP 26 with the bit of ECN is 106."""
+    return dscp << 2 | ECN_CAPABLE
 
 
 def roce_config(port: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Fixtures of the replica's suite: the nodes that playbooks/replica.yml made. It fails, and never skips, without them."""
+"""Fixtures of the replica's suite: the nodes of playbooks/replica.yml. It fails, and never skips, without them."""
 
 from __future__ import annotations
 

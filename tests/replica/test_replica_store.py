@@ -40,6 +40,9 @@ def test_a_second_run_changes_nothing(replica: Any) -> None:
 
 def test_a_gpu_host_reaches_it_over_the_rails(replica: Any) -> None:
     rail = next(node["rails"][0] for node in replica.described["nodes"] if node["name"] == "store")
-    ask = "import http.client as h; c = h.HTTPConnection('%s', 9020, timeout=5); c.request('GET', '/'); print(c.getresponse().status)"
+    ask = (
+        "import http.client as h; c = h.HTTPConnection('%s', 9020, timeout=5); "
+        "c.request('GET', '/'); print(c.getresponse().status)"
+    )
     for name in replica.nodes:
         assert replica.host(name).check_output(f'python3 -c "{ask % rail}"') in ("200", "403")
