@@ -11,7 +11,7 @@ short_description: Bridges of a replica's own, on this machine
 version_added: "0.1.0"
 description:
   - Makes bridges, each with one address at most, or removes them.
-  - Nothing is routed or forwarded for them, so what hangs on them reaches this machine and each other, and nothing else.
+  - Nothing is routed or forwarded for them. What hangs on them reaches this machine and each other, and nothing else.
   - A network that this machine already has a route to is refused.
 options:
   bridges:

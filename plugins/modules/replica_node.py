@@ -10,7 +10,7 @@ module: replica_node
 short_description: Boot, end or remove one node of a replica
 version_added: "0.1.0"
 description:
-  - A node is a folder with a layer of its own over a shared base, and a launcher that boots it, again after each reboot.
+  - A node is a folder with a layer over a shared base, and a launcher that boots it again after each reboot.
   - A node whose base changed is made anew; one whose links or mounts changed is ended and booted again.
 options:
   name:

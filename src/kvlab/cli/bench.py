@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -74,7 +75,7 @@ def emulator(
 @click.option("--tokens", default=512, show_default=True, help="Length of the prompts.")
 @click.option("--delay-ms", default=100.0, show_default=True, help="TTFT of the known server.")
 @click.option("--url", help="A vLLM to ask instead, such as http://127.0.0.1:8000.")
-@click.option("--model", default="", help="The model it serves.")
+@click.option("--model", default="", help="The model it serves; default: it is asked.")
 @click.option(
     "--serving-python",
     type=click.Path(path_type=Path),
@@ -89,7 +90,10 @@ def ttft(
     model: str,
     serving_python: Path | None,
 ) -> None:
-    """What the harness of kvlab ttft adds to a TTFT (a server of known TTFT is simulated)."""
+    """What the harness of kvlab ttft adds to a TTFT (a server of known TTFT is simulated).
+
+    Exit status 1 when it adds too much, or disagrees with vLLM's own client.
+    """
     from kvlab.ttft import bench
 
     python = serving_python or Path(".lab/venv/bin/python")
@@ -105,3 +109,10 @@ def ttft(
         click.echo(f"against vLLM's own client: {result['kvlab_over_vllm']:.4f}")
     if as_json:
         click.echo(json.dumps(result, separators=(",", ":")))
+    if not result["within"]:
+        click.echo(
+            "kvlab: the harness adds more than 1 % or 2 ms, or is more than 2 % from vLLM's client; repeat it on a "
+            "quiet machine.",
+            err=True,
+        )
+        sys.exit(1)

@@ -95,6 +95,10 @@ def read_model(config: Mapping[str, Any]) -> ModelShape:
             )
     else:
         kv_heads = _kv_heads(text, model_type, query_heads)
+        if query_heads % kv_heads:
+            raise KvlabError(
+                f"config.json: {query_heads} attention heads cannot be divided among {kv_heads} KV heads; correct one."
+            )
         elements = 2 * _head_size(text, query_heads)
     kinds = _layer_kinds(text, model_type, layers_total, family)
     if model_type == "falcon_h1":
@@ -203,7 +207,7 @@ def _kv_heads(config: Mapping[str, Any], model_type: str, query_heads: int) -> i
 def _head_size(config: Mapping[str, Any], query_heads: int) -> int:
     explicit = _optional(config, "head_dim", "attention_head_dim", "kv_channels")
     if explicit is not None:
-        return explicit
+        return _positive({"head_dim": explicit}, "head_dim")
     hidden = _positive(config, "hidden_size", "n_embd", "d_model")
     if hidden % query_heads:
         raise KvlabError(
@@ -281,6 +285,10 @@ def _kinds_by_rule(config: Mapping[str, Any], model_type: str, total: int, famil
     if family in ("hybrid", "hybrid_mla"):
         return _hybrid_kinds(config, model_type, total)
     window = config.get("sliding_window")
+    if window is not None and (isinstance(window, bool) or not isinstance(window, int) or window < 0):
+        raise KvlabError(
+            f"config.json: sliding_window is {window!r}; it must be a positive whole number, or null."
+        )
     if model_type in ("gemma2", "gpt_oss"):
         return every(2, 1, "sliding")
     if model_type in ("gemma3", "gemma3_text", "cohere2", "exaone4", "olmo3"):

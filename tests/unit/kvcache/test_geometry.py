@@ -268,3 +268,26 @@ def test_impossible_arguments_are_refused(arguments: dict[str, Any]) -> None:
 def test_impossible_token_counts_are_refused(tokens: Any) -> None:
     with pytest.raises(KvlabError, match="tokens"):
         Geometry.from_config(config()).report(tokens)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            {"num_attention_heads": 32, "num_key_value_heads": 5},
+            "32 attention heads cannot be divided among 5 KV heads",
+        ),
+        ({"head_dim": 10**30}, "which no model has"),
+        ({"sliding_window": ""}, "sliding_window is ''"),
+    ],
+)
+def test_numbers_that_no_model_has_are_refused(change: dict[str, Any], words: str) -> None:
+    config = {
+        "model_type": "llama",
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+    }
+    config |= {"hidden_size": 4096, "dtype": "bfloat16"}
+    with pytest.raises(KvlabError, match=words):
+        Geometry.from_config({**config, **change})

@@ -65,7 +65,22 @@ def test_the_summary_judges_by_one_percent_or_two_milliseconds() -> None:
     assert not bench._summary(bench.Settings(), {"raw": [100.0], "kvlab": [102.5]})["within"]
 
 
+@pytest.mark.parametrize(
+    ("vllm", "within"), [([99.0, 198.0], True), ([97.0, 194.0], False), ([103.0, 206.0], False)]
+)
+def test_a_disagreement_with_vllms_client_is_not_within(vllm: list[float], within: bool) -> None:
+    found = bench._summary(bench.Settings(), {"raw": [100.0, 200.0], "kvlab": [100.0, 200.0], "vllm": vllm})
+    assert found["kvlab_over_vllm"] == pytest.approx(100.0 / vllm[0], abs=1e-5)
+    assert found["within"] is within
+
+
+@pytest.mark.parametrize("url", ["nonsense", ""])
+def test_a_server_that_names_no_model_is_one_sentence(url: str) -> None:
+    with pytest.raises(KvlabError, match="does not answer with the model it serves"):
+        bench.run(bench.Settings(url=url or free_url(), rounds=1), lambda _line: None)
+
+
 @pytest.mark.parametrize(("url", "words"), [("nonsense", "is no address"), ("", "does not answer")])
 def test_a_wrong_address_is_one_sentence(url: str, words: str) -> None:
     with pytest.raises(KvlabError, match=words):
-        bench.run(bench.Settings(url=url or free_url(), rounds=1), lambda _line: None)
+        bench.run(bench.Settings(url=url or free_url(), model="m", rounds=1), lambda _line: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,13 +33,13 @@ def check(doc: Document, context: Context) -> Iterator[Finding]:
             "Remove one of the two.",
         )
     yield from _top_keys(doc, context)
-    extra = doc.get(EXTRA)
+    extra = _unquoted(doc.get(EXTRA))
     if extra is not None and not isinstance(extra, dict):
         yield doc.finding(
             "LMC002",
             "error",
             (EXTRA,),
-            "extra_config is not a mapping.",
+            "extra_config is neither a mapping nor a JSON object in a string.",
             "Indent its keys under extra_config.",
         )
         return
@@ -56,6 +57,16 @@ def check(doc: Document, context: Context) -> Iterator[Finding]:
             )
         return
     yield from storage.check(doc, extra, context)
+
+
+def _unquoted(extra: object) -> object:
+    """What LMCache makes of extra_config: a string is read as JSON."""
+    if isinstance(extra, str):
+        try:
+            return json.loads(extra)
+        except ValueError:
+            return extra
+    return extra
 
 
 def _top_keys(doc: Document, context: Context) -> Iterator[Finding]:

@@ -48,6 +48,14 @@ def check(doc: Document, extra: dict[str, Any], context: Context) -> Iterator[Fi
             f"use_direct_io is {direct!r}.",
             "Write true or false.",
         )
+    elif direct is False:
+        yield doc.finding(
+            "LMC040",
+            "warning",
+            (EXTRA, "use_direct_io"),
+            "use_direct_io is false: reads of files may come from the page cache and prove nothing of the storage.",
+            "Write use_direct_io: true, where the file system has direct I/O.",
+        )
     if "nixl_use_hugepages" in extra and context.lmcache_release >= (0, 5):
         yield doc.finding(
             "LMC041",
