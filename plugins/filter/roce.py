@@ -61,6 +61,7 @@ def roce_config(port: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str,
         }
     config = {
         "netdev": port["netdev"],
+        "interface": port["interface"],
         "mtu": int(wishes["mtu"]),
         "qos": {
             "dcbx": wishes["dcbx"],
@@ -69,10 +70,12 @@ def roce_config(port: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str,
             "pfc": [int(wishes["priority"])],
         },
         "ecn": {"priority": int(wishes["priority"]), "cnp_dscp": int(wishes["cnp_dscp"])}
-        if wishes["ecn"]
+        if wishes["ofed"]
         else None,
         "roce_mode": "RoCE v2",
         "tos": type_of_service(int(wishes["dscp"])),
+        # rdma_cm's setting reaches its own connections alone; cuObject makes its own.
+        "traffic_class": bool(wishes["ofed"]),
         "sysctl": {"arp_ignore": ARP_IGNORE, "arp_announce": ARP_ANNOUNCE, "rp_filter": RP_FILTER},
         "source_route": route,
         "sysfs_root": wishes["sysfs_root"],

@@ -24,10 +24,6 @@ options:
     type: list
     elements: str
     default: []
-  first_table:
-    description: Number of the first routing table for source routing; each port has the same one at every run.
-    type: int
-    default: 4791
   sysfs_root:
     description: Where sysfs is.
     type: path
@@ -46,8 +42,11 @@ RETURN = r"""
 ports:
   description:
     - Those that are taken, in the order of their devices.
-    - Each has C(device), C(port), C(pci), C(netdev), C(gid_index), C(address), C(network), C(shared), which says that
-      another port is in the same network, and C(table).
+    - Each has C(device), C(port), C(pci), C(gid_index), C(address), C(network) and C(shared), which says that another
+      port is in the same network.
+    - C(netdev) is the port's own interface, C(interface) the one with the address, which may be a VLAN or a bond above
+      it, and C(instance) the latter as systemd writes it in the name of a unit.
+    - C(table) is the number of its routing table, the address as one number, so that no other port has it at any time.
   type: list
   elements: dict
   returned: always
@@ -66,6 +65,7 @@ management:
 import ipaddress
 import json
 import os
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -86,7 +86,12 @@ def networks_of(addresses):
     }
 
 
-def choose(devices, networks, exclude, known, first_table):
+def escaped(name):
+    """An interface's name within a unit's name, as systemd-escape writes it."""
+    return re.sub(r"[^A-Za-z0-9:_.]", lambda found: f"\\x{ord(found.group()):02x}", name)
+
+
+def choose(devices, networks, exclude, known):
     """(ports, sentences why others are left out); `known` is what `networks_of` gives."""
     ports, left_out = [], []
     for device in devices:
@@ -101,18 +106,19 @@ def choose(devices, networks, exclude, known, first_table):
             elif gid["ipv4"] is None:
                 left_out.append(f"{name} has no IPv4 address, and cuObject's address list takes no other")
             else:
-                # The address may stand on a VLAN or bond above the port; its settings are then that one's.
-                network, netdev = known.get(gid["ipv4"], (None, port["netdev"]))
+                network, interface = known.get(gid["ipv4"], (None, port["netdev"]))
                 ports.append(
                     {
                         "device": device["name"],
                         "port": port["port"],
                         "pci": device["pci"],
-                        "netdev": netdev,
+                        "netdev": port["netdev"],
+                        "interface": interface,
+                        "instance": escaped(interface),
                         "gid_index": gid["index"],
                         "address": gid["ipv4"],
                         "network": network,
-                        "table": first_table + len(ports),
+                        "table": int(ipaddress.IPv4Address(gid["ipv4"])),
                     }
                 )
     count = Counter(port["network"] for port in ports)
@@ -126,7 +132,6 @@ def main():
         argument_spec={
             "networks": {"type": "list", "elements": "str", "default": []},
             "exclude": {"type": "list", "elements": "str", "default": []},
-            "first_table": {"type": "int", "default": 4791},
             "sysfs_root": {"type": "path", "default": "/sys"},
         },
         supports_check_mode=True,
@@ -140,9 +145,7 @@ def main():
     try:
         devices = rdma_sysfs.devices(Path(module.params["sysfs_root"]))
         known = networks_of(ask("-4", "addr", "show"))
-        ports, left_out = choose(
-            devices, module.params["networks"], module.params["exclude"], known, module.params["first_table"]
-        )
+        ports, left_out = choose(devices, module.params["networks"], module.params["exclude"], known)
     except rdma_sysfs.RdmaSysfsError as error:
         module.fail_json(msg=f"{error}.")
     management = {route["dev"] for route in ask("-4", "route", "show", "default") if "dev" in route}

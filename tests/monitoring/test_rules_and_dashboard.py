@@ -14,7 +14,6 @@ import pytest
 import yaml
 from prometheus_client.core import CounterMetricFamily
 
-from kvlab.exporter import nic
 from kvlab.exporter.collector import KvlabCollector, Profile
 from kvlab.exporter.store import Buckets, Content
 
@@ -52,7 +51,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
         buckets,
         {"kv": 1},
         port.parents[4],
-        nic.statistics,
     )
     names = set()
     for family in collector.collect():

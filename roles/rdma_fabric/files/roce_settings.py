@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of one RoCE port that last until the next boot: roce_settings.py CONFIG.json [--check]
 
-Trust, PFC and DSCP map (mlnx_qos), ECN, RoCE mode and type of service of rdma_cm, MTU, ARP and reverse-path filter, and
-source routing. The role rdma_fabric runs it, and a unit does at each boot, so what was set and what a boot sets cannot
-differ. What is there is read first, only what differs is written, and it is read again: a setting that a NIC does not
-keep is an error. Exit status: 0 nothing to do, or done; 1 with --check, something differs; 2 it cannot be done. Prints
-one line for each setting that differs.
+Trust, PFC and DSCP map (mlnx_qos), ECN, traffic class, RoCE mode and type of service of rdma_cm, MTU, ARP and
+reverse-path filter, and source routing. The role rdma_fabric runs it, and a unit does at each boot, so what was set and
+what a boot sets cannot differ. What is there is read first, only what differs is written, and it is read again: a
+setting that a NIC does not keep is an error. Exit status: 0 nothing to do, or done; 1 with --check, something differs;
+2 it cannot be done. Prints one line for each setting that differs.
 
 Sources: Mellanox/mlnx-tools (mlnx_qos); the kernel's Documentation/ABI/testing/configfs-rdma_cm, sysfs-class-net and
-networking/ip-sysctl; DOCA-OFED's sysfs folder ecn.
+networking/ip-sysctl; DOCA-OFED's sysfs folders ecn and tc.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from pathlib import Path
 
 # The parser that the module mlnx_qos uses; the role puts it beside this program.
 import qos_state
+
+NEEDS_OFED = (
+    "DOCA-OFED's driver has it. With the inbox driver set rdma_fabric_ofed to false, and ECN by ROCE_CC_PRIO_MASK of "
+    "mlxconfig"
+)
 
 
 class SettingsError(Exception):
@@ -67,6 +72,16 @@ def file(name, path, want, missing):
     return Setting(name, str(want), read, write)
 
 
+def traffic_class(sysfs, device, port, want):
+    """What connections carry that set none themselves. The file says nothing until it was set, then a line of words."""
+    setting = file(
+        "traffic class", sysfs / f"class/infiniband/{device}/tc/{port}/traffic_class", want, NEEDS_OFED
+    )
+    lines = setting.read
+    setting.read = lambda: (lines().splitlines() or ["none"])[0].rpartition("=")[2]
+    return setting
+
+
 def rdma_device(sysfs, netdev):
     """Name and port of the RDMA device of an interface. Names change with udev's rules, so they are asked for."""
     for device in sorted((sysfs / "class/infiniband").glob("*")):
@@ -96,10 +111,9 @@ def rdma_cm(configfs, device, port, config):
 def ecn(sysfs, netdev, config):
     """Congestion notification on one priority, at both ends, and the DSCP of the notification."""
     folder, priority = sysfs / f"class/net/{netdev}/ecn", config["priority"]
-    why = "DOCA-OFED's driver has it. With the inbox driver set ecn to false, and ROCE_CC_PRIO_MASK by mlxconfig"
     for end in ("roce_np", "roce_rp"):
-        yield file(f"ECN {end} priority {priority}", folder / end / f"enable/{priority}", 1, why)
-    yield file("DSCP of CNP", folder / "roce_np/cnp_dscp", config["cnp_dscp"], why)
+        yield file(f"ECN {end} priority {priority}", folder / end / f"enable/{priority}", 1, NEEDS_OFED)
+    yield file("DSCP of CNP", folder / "roce_np/cnp_dscp", config["cnp_dscp"], NEEDS_OFED)
 
 
 def mtu(netdev, want):
@@ -109,7 +123,10 @@ def mtu(netdev, want):
         return json.loads(command("ip", "-j", "link", "show", "dev", netdev))[0]["mtu"]
 
     return Setting(
-        "MTU", want, read, lambda value: command("ip", "link", "set", "dev", netdev, "mtu", str(value))
+        f"MTU of {netdev}",
+        want,
+        read,
+        lambda value: command("ip", "link", "set", "dev", netdev, "mtu", str(value)),
     )
 
 
@@ -157,13 +174,17 @@ def source_route(netdev, route):
 
 def settings(config):
     """All settings of a port but those of mlnx_qos, in the order in which they are made."""
-    netdev, sysfs = config["netdev"], Path(config["sysfs_root"])
+    netdev, interface, sysfs = config["netdev"], config["interface"], Path(config["sysfs_root"])
     device, port = rdma_device(sysfs, netdev)
-    yield mtu(netdev, config["mtu"])
-    yield from sysctls(Path(config["proc_root"]), netdev, config["sysctl"])
+    # A VLAN cannot have a larger MTU than what it lies on.
+    for name in dict.fromkeys([netdev, interface]):
+        yield mtu(name, config["mtu"])
+    yield from sysctls(Path(config["proc_root"]), interface, config["sysctl"])
     if config.get("source_route"):
-        yield from source_route(netdev, config["source_route"])
+        yield from source_route(interface, config["source_route"])
     yield from rdma_cm(Path(config["configfs_root"]), device, port, config)
+    if config.get("traffic_class"):
+        yield traffic_class(sysfs, device, port, config["tos"])
     if config.get("ecn"):
         yield from ecn(sysfs, netdev, config["ecn"])
 

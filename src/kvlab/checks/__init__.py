@@ -6,52 +6,19 @@ inconclusive; facts that are missing make it inconclusive, never pass.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvlab.checks import (
-    benchmark,
-    config,
-    data,
-    driver,
-    fleet,
-    gds,
-    gpu,
-    host,
-    kernel,
-    kv,
-    lmcache,
-    path,
-    platform,
-    rdma,
-    store,
-    venv,
-    witness,
-)
 from kvlab.checks.finding import Finding, Severity, Status
 from kvlab.checks.registry import REGISTRY, Check
 
 __all__ = ["REGISTRY", "Check", "Finding", "Severity", "Status", "judge", "not_passed"]
 
-_AREAS = (
-    benchmark,
-    config,
-    data,
-    driver,
-    fleet,
-    gds,
-    gpu,
-    host,
-    kernel,
-    kv,
-    lmcache,
-    path,
-    platform,
-    rdma,
-    store,
-    venv,
-    witness,
-)  # importing an area registers its checks
+for _area in pkgutil.iter_modules(__path__):
+    # Importing an area registers its checks; one that is only a file here can not be forgotten.
+    importlib.import_module(f"{__name__}.{_area.name}")
 
 
 def judge(facts: Mapping[str, Any], ids: Iterable[str] = ("",)) -> list[Finding]:

@@ -67,8 +67,8 @@ def _open(facts: TopicFacts) -> Verdict:
 def _dma_buf(facts: TopicFacts) -> Verdict:
     tally = Tally()
     tally.add(release(facts["kernel"])[:2] >= DMA_BUF_KERNEL, f"kernel {facts['kernel']}, 5.12 is the first")
-    if facts["dma_buf"] is None:
-        tally.unknown("the CUDA attribute DMA_BUF_SUPPORTED was not read")
+    if not facts["dma_buf"]:
+        tally.unknown("the CUDA attribute DMA_BUF_SUPPORTED was not read of any GPU")
     for gpu, value in (facts["dma_buf"] or {}).items():
         tally.add(value == 1, f"{gpu}: DMA_BUF_SUPPORTED is {value}")
     return tally.verdict()

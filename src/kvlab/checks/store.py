@@ -119,7 +119,9 @@ def _even(facts: TopicFacts) -> Verdict:
 def _room(facts: TopicFacts) -> Verdict:
     tally, bucket = Tally(), facts["bucket"]
     line = f"{bucket['name']}: {bucket['objects']} objects, {bucket['bytes']:,} bytes"
-    if bucket["quota_bytes"] is None:
+    if "quota_bytes" not in bucket:
+        tally.unknown(f"{line}; its quota is not known, for no management API was asked")
+    elif bucket["quota_bytes"] is None:
         tally.ok(f"{line}, no quota")
     else:
         tally.add(bucket["bytes"] < bucket["quota_bytes"] * FULL, f"{line} of {bucket['quota_bytes']:,}")

@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from kvlab.exporter.collector import Profile
     from kvlab.serving.lab import Lab
 
-GB = 10**9
-"""ObjectScale's quotas count in GB of 10^9 bytes (its management API says GB)."""
-
 
 def _quota(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:  # noqa: ARG001
+    from kvlab.objectscale.quota import SMALLEST_GB
+
     quotas = {}
     for value in values:
         bucket, sign, size = value.partition("=")
         if not (bucket and sign and size.isdigit() and int(size)):
             raise click.BadParameter(f"{value} is not of the form BUCKET=GB, such as kv-s3-rdma=2000")
-        quotas[bucket] = int(size) * GB
+        quotas[bucket] = int(size) * SMALLEST_GB
     return quotas
 
 
@@ -84,7 +83,7 @@ def command(
         sizes = [found.size for found in s3.objects(store.client, bucket)]
         return len(sizes), sum(sizes)
 
-    watched = Buckets(names, listing, list_every)
+    watched = Buckets(names, listing, list_every, (BotoCoreError, ClientError, OSError, KvlabError))
     registry = CollectorRegistry()
     registry.register(
         KvlabCollector(__version__, lab.simulated, lambda: _running(lab), watched, quotas, sysfs_root)
@@ -99,10 +98,7 @@ def command(
             f"{address}:{port} cannot be listened on ({error.strerror}); give another --port."
         ) from error
     click.echo(f"metrics at http://{address}:{server.server_port}/metrics", err=True)
-    follower = threading.Thread(
-        target=watched.follow, args=((BotoCoreError, ClientError, OSError, KvlabError),), daemon=True
-    )
-    follower.start()
+    threading.Thread(target=watched.follow, daemon=True).start()
     ended.wait()
     watched.stop()
     server.shutdown()

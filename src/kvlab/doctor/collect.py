@@ -26,10 +26,12 @@ def lab(inventory: Path | None, tell: Tell, *, round_trip: bool = False) -> LabF
     """The facts of an inventory's lab, or of the local lab.
 
     Raises:
-        KvlabError: there is no lab here, or the inventory cannot be read.
+        KvlabError: there is no lab here, the inventory cannot be read, or a round trip is asked of an inventory.
     """
     if inventory is None:
         return _local(tell, round_trip=round_trip)
+    if round_trip:
+        raise KvlabError("--round-trip moves bytes in the local lab; leave it out with an inventory.")
     return _remote(inventory, tell)
 
 
@@ -81,7 +83,7 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
         }
         if (found.state_dir / "secrets/objectscale_management_password").exists():
             wanted["objectscale"] = lambda: store.management(data, profile, names, simulated=found.simulated)
-        lab_topics = {topic: _asked(topic, ask) for topic, ask in wanted.items()}
+        lab_topics = _with_quota({topic: _asked(topic, ask) for topic, ask in wanted.items()})
         applies[LAB] = tuple(wanted)
     if round_trip and profile.get("bucket"):
         tell("moving bytes through NIXL")
@@ -164,6 +166,16 @@ def _labelled(facts: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
         topic: one if one.get("simulated") is not None else {**one, "simulated": simulated}
         for topic, one in facts.items()
     }
+
+
+def _with_quota(topics: dict[str, Any]) -> dict[str, Any]:
+    """The bucket's quota beside what S3 says of it, where the management API told one."""
+    bucket = topics["s3"].get("bucket")
+    known = topics.get("objectscale", {}).get("quota_bytes", {})
+    if bucket is None or bucket["name"] not in known:
+        return topics
+    told = {**bucket, "quota_bytes": known[bucket["name"]]}
+    return {**topics, "s3": {**topics["s3"], "bucket": told}}
 
 
 def _asked(topic: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:

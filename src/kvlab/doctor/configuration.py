@@ -49,10 +49,9 @@ def with_config(facts: Mapping[str, Any], profile: str) -> dict[str, Any]:
     except KvlabError as error:
         found["config"] = {"error": f"the profile's files cannot be judged: {error}"}
     about = read["profile"]
-    for topic in ("vllm", "processes"):
-        if topic in found and not found[topic].get("error"):
-            shown = {"tensor_parallel": about.get("tp"), "kv_dtype": about.get("kv_dtype")}
-            found[topic] = {**found[topic], **({} if topic == "processes" else shown)}
+    if "vllm" in found and not found["vllm"].get("error"):
+        shown = {"tensor_parallel": about.get("tp"), "kv_dtype": about.get("kv_dtype")}
+        found["vllm"] = {**found["vllm"], **shown}
     return found
 
 

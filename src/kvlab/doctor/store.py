@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kvlab.errors import KvlabError
-from kvlab.objectscale import rdma_readiness, s3, smoke, usage
+from kvlab.objectscale import namemap, quota, rdma_readiness, s3, smoke, usage
+from kvlab.objectscale.plan import Document
 from kvlab.probes import key_pair
 
 TRIES = 3
@@ -19,7 +20,10 @@ SIZES_NAMED = 8
 
 
 def object_store(lab: Any, profile: Any, *, simulated: bool) -> dict[str, Any]:
-    """Topic `s3` for the bucket of a profile; the probes write under their own prefix and delete it."""
+    """Topic `s3` for the bucket of a profile; the probes write under their own prefix and delete it.
+
+    The bucket's quota is not in it: S3 knows none, the management API does.
+    """
     endpoint = str(lab["endpoint"])
     facts: dict[str, Any] = {"simulated": simulated, "endpoint": endpoint, "error": None, "skew_s": None}
     endpoints = [str(one) for one in profile.get("endpoints") or [endpoint]]
@@ -63,7 +67,6 @@ def management(lab: Any, profile: Any, names: Sequence[str], *, simulated: bool)
         "simulated": simulated,
         "rdma_wanted": profile.get("expected_path") == "rdma",
         "available": False,
-        "verified": True,
     }
     access = Access(
         str(lab["address"]),
@@ -73,6 +76,7 @@ def management(lab: Any, profile: Any, names: Sequence[str], *, simulated: bool)
         ca_path=str(state / "state/objectscale/tls/cert.pem"),
         timeout=5.0,
     )
+    facts["verified"] = access.validate_certs
     namespace = str(lab["namespace"])
     user = key_pair(lab["secrets_file"])[0]
     try:
@@ -80,12 +84,18 @@ def management(lab: Any, profile: Any, names: Sequence[str], *, simulated: bool)
             facts["version"] = topology.nodes(api)[0].version
             facts["namespace"] = namespaces.find(api, namespaces.Namespace(namespace)) is not None
             facts["user"] = users.find(api, users.ObjectUser(user, namespace)) is not None
-            facts["buckets"] = {
-                name: buckets.find(api, buckets.Bucket(name, namespace)) is not None for name in names
-            }
+            found = {name: buckets.find(api, buckets.Bucket(name, namespace)) for name in names}
     except KvlabError as error:
         return {**facts, "error": str(error), "version": None, "rdma": None}
+    facts["buckets"] = {name: one is not None for name, one in found.items()}
+    facts["quota_bytes"] = {name: quota_bytes(one) for name, one in found.items() if one is not None}
     return {**facts, "available": True, "error": None, "rdma": readiness(lab)}
+
+
+def quota_bytes(found: Document) -> int | None:
+    """The size at which the array refuses to store more in a bucket; None for no limit."""
+    limit = int(namemap.current(namemap.BUCKET, found)["quota_gb"])
+    return limit * quota.SMALLEST_GB if limit > 0 else None
 
 
 def _client(endpoint: str, lab: Any) -> Any:
@@ -113,7 +123,6 @@ def _bucket(client: Any, profile: Any) -> dict[str, Any]:
         "name": profile["bucket"],
         "objects": counted.total.objects,
         "bytes": counted.total.bytes,
-        "quota_bytes": None,
         "sizes": {str(size): count for size, count in sizes.most_common(SIZES_NAMED)},
         "chunk_bytes": profile.get("slot_bytes") or profile.get("chunk_bytes"),
         "foreign": counted.foreign.objects,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kvlab.exporter import nic
 from kvlab.exporter.store import Buckets
+from kvlab.probes import sampler
 
 Facts = Mapping[str, Any]
 
@@ -21,6 +22,17 @@ LOOKUPS = {
     "hit_dram": "lookup_hit_l1_tokens",
     "hit_store": "lookup_hit_l2_tokens",
 }
+PAYLOAD = {"port_rcv_data": "received", "port_xmit_data": "sent"}
+DATA_UNIT = 4
+"""Both count units of four bytes (InfiniBand architecture, PortCounters)."""
+
+READ_PERIOD = "lifespan"
+"""Says how often the driver reads the hw_counters; it counts nothing."""
+
+PAUSE = re.compile(r"(?P<direction>[rt]x)_prio(?P<priority>\d)_pause")
+"""mlx5's names for the pause frames of one priority (ethtool -S)."""
+DIRECTIONS = {"rx": "received", "tx": "sent"}
+
 CHUNKS = {"stored": "l2_stored_chunks", "loaded": "l2_loaded_chunks"}
 
 
@@ -45,7 +57,6 @@ class KvlabCollector(Collector):
     buckets: Buckets
     quotas: Mapping[str, int]
     sysfs: Path = Path("/sys")
-    statistics: Callable[[str], dict[str, int]] = nic.statistics
 
     def describe(self) -> Iterator[Metric]:
         """Nothing: registering must not wait for LMCache."""
@@ -78,28 +89,27 @@ class KvlabCollector(Collector):
             "Bytes that the RDMA port moved.",
             labels=["device", "port", "direction"],
         )
-        hardware = CounterMetricFamily(
-            "kvlab_rdma_events", "The port's hw_counters.", labels=["device", "port", "counter"]
+        events = CounterMetricFamily(
+            "kvlab_rdma_events", "The port's other counters.", labels=["device", "port", "counter"]
         )
-        for device, port, folder in nic.ports(self.sysfs):
-            for direction, value in nic.payload(folder).items():
-                data.add_metric([device, port, direction], value)
-            for counter, value in nic.hardware(folder).items():
-                hardware.add_metric([device, port, counter], value)
         pauses = CounterMetricFamily(
             "kvlab_pause_frames",
             "Pause frames of one priority.",
             labels=["netdev", "priority", "direction"],
         )
-        for netdev in nic.netdevs(self.sysfs):
-            try:
-                statistics = self.statistics(netdev)
-            except OSError:
-                # Gone between two looks; the next scrape tells whether it came back.
-                continue
-            for (priority, direction), value in nic.pause_frames(statistics).items():
-                pauses.add_metric([netdev, priority, direction], value)
-        yield from (data, hardware, pauses)
+        now = sampler.sample(self.sysfs, *sampler.watched(self.sysfs, (), ()), ())
+        for name, counters in now["rdma"].items():
+            device, _, port = name.rpartition("/")
+            for counter, value in counters.items():
+                if counter in PAYLOAD:
+                    data.add_metric([device, port, PAYLOAD[counter]], value * DATA_UNIT)
+                elif counter != READ_PERIOD:
+                    events.add_metric([device, port, counter], value)
+        for netdev, counters in now["net"].items():
+            for name, value in counters.items():
+                if match := PAUSE.fullmatch(name):
+                    pauses.add_metric([netdev, match["priority"], DIRECTIONS[match["direction"]]], value)
+        yield from (data, events, pauses)
 
     def _lmcache(self, profile: Profile, facts: Facts) -> Iterator[Metric]:
         up = GaugeMetricFamily("kvlab_lmcache_up", "Whether LMCache's server answers.", labels=["profile"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from kvlab.errors import KvlabError
+
 Listing = Callable[[str], tuple[int, int]]
-"""Objects and bytes of a bucket. Raises KvlabError or OSError where the store does not answer."""
+"""Objects and bytes of a bucket. Raises one of `Buckets.errors` where the store does not answer."""
 
 
 @dataclass(frozen=True)
@@ -27,26 +29,26 @@ class Buckets:
     names: tuple[str, ...]
     listing: Listing
     interval_s: float
+    errors: tuple[type[Exception], ...] = (KvlabError, OSError)
     last: dict[str, Content] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     _stop: threading.Event = field(default_factory=threading.Event)
 
-    def refresh(self, errors: Iterable[type[Exception]]) -> None:
+    def refresh(self) -> None:
         """List every bucket once; one that cannot be listed keeps what was last seen of it, and is marked."""
         for name in self.names:
             try:
                 objects, size = self.listing(name)
-            except tuple(errors):
+            except self.errors:
                 self.failed.add(name)
                 continue
             self.failed.discard(name)
             self.last[name] = Content(objects, size, time.time())
 
-    def follow(self, errors: Iterable[type[Exception]]) -> None:
+    def follow(self) -> None:
         """Renew until `stop` is called; for a thread."""
-        kinds = tuple(errors)
         while not self._stop.is_set():
-            self.refresh(kinds)
+            self.refresh()
             self._stop.wait(self.interval_s)
 
     def stop(self) -> None:

@@ -7,6 +7,10 @@ from typing import Any
 
 from kvlab.objectscale.plan import Call, Document
 
+SMALLEST_GB = 10**9
+"""Bytes of the unit at least: whether the array counts 10^9 or 2^30 is not documented, and who watches for a full
+bucket must not be late."""
+
 _COUNTS = ("blockSizeInCount", "notificationSizeInCount")
 
 

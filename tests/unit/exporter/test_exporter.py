@@ -20,9 +20,9 @@ from object_store import ObjectStore
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kvlab.errors import KvlabError
-from kvlab.exporter import nic
 from kvlab.exporter.collector import KvlabCollector, Profile
 from kvlab.exporter.store import Buckets
+from kvlab.probes import sampler
 
 COUNTERS = {
     "lookup_requested_tokens": 4096,
@@ -74,7 +74,6 @@ def collector(sysfs: Path, profile: Profile | None = None, **more: Any) -> Kvlab
         "buckets": EMPTY,
         "quotas": {},
         "sysfs": sysfs,
-        "statistics": lambda _netdev: {},
     }
     return KvlabCollector(**given | more)
 
@@ -104,28 +103,22 @@ def test_a_counter_that_the_port_lacks_is_left_out_and_not_zero(sysfs: Path) -> 
     assert not [name for name in found if "mlx5_1" in name]
 
 
-def test_pause_frames_are_told_by_priority_and_direction(sysfs: Path) -> None:
+def test_pause_frames_are_told_by_priority_and_direction(
+    sysfs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     statistics = {"rx_prio3_pause": 5, "tx_prio3_pause": 6, "rx_prio3_pause_duration": 9, "rx_bytes": 1}
-    found = page(collector(sysfs, statistics=lambda netdev: statistics if netdev == "rail0" else {}))
-    assert of(found, "kvlab_pause_frames_total") == {
+    monkeypatch.setattr(sampler, "ethtool", lambda netdev: statistics if netdev == "rail0" else {})
+    assert of(page(collector(sysfs)), "kvlab_pause_frames_total") == {
         frozenset(("rail0", "3", "received")): 5,
         frozenset(("rail0", "3", "sent")): 6,
     }
 
 
 def test_an_interface_that_is_gone_does_not_end_the_scrape(sysfs: Path) -> None:
-    def gone(_netdev: str) -> dict[str, int]:
-        raise OSError(19, "No such device")
-
-    found = page(collector(sysfs, statistics=gone))
+    """The kernel knows nothing of the interfaces of a made-up sysfs."""
+    found = page(collector(sysfs))
     assert not [name for name in found if name.startswith("kvlab_pause")]
     assert [name for name in found if name.startswith("kvlab_info")]
-
-
-def test_the_kernel_is_asked_for_an_interfaces_statistics() -> None:
-    assert nic.statistics("lo") == {}
-    with pytest.raises(OSError, match="No such device"):
-        nic.statistics("kvlab-none")
 
 
 def test_lmcache_is_told_with_bytes_of_whole_chunks(sysfs: Path) -> None:
@@ -174,9 +167,9 @@ def test_a_bucket_that_cannot_be_listed_keeps_its_last_content_and_is_marked(sys
             raise KvlabError("the store does not answer") from None
 
     watched = Buckets(("kv",), listing, 60)
-    watched.refresh((KvlabError,))
+    watched.refresh()
     first = page(collector(sysfs, buckets=watched, quotas={"kv": 1000}))
-    watched.refresh((KvlabError,))
+    watched.refresh()
     second = page(collector(sysfs, buckets=watched))
     for found, failed in ((first, 0), (second, 1)):
         assert found['kvlab_bucket_bytes{bucket="kv"}'] == 300
@@ -190,7 +183,7 @@ def test_an_error_that_nobody_expects_is_not_taken_for_a_silent_store() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Buckets(("kv",), broken, 60).refresh((KvlabError,))
+        Buckets(("kv",), broken, 60).refresh()
 
 
 @pytest.fixture
@@ -251,3 +244,13 @@ def test_a_quota_that_says_nothing_is_refused(quota: str) -> None:
     refused = CliRunner().invoke(command, ["--quota", quota])
     assert refused.exit_code == 2
     assert "BUCKET=GB" in refused.output
+
+
+def test_the_kernel_tells_the_statistics_of_its_own_interfaces_and_nothing_of_others() -> None:
+    for netdev in sorted(path.name for path in Path("/sys/class/net").iterdir()):
+        for name, value in sampler.ethtool(netdev).items():
+            assert name.isprintable()
+            assert name
+            assert value >= 0
+    assert sampler.ethtool("lo") == {}
+    assert sampler.ethtool("kvlab-none") == {}

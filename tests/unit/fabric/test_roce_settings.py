@@ -87,6 +87,7 @@ def port(tmp_path: Path) -> Port:
         sysfs / "class/net/ens1/ecn/roce_np/enable/3": "0",
         sysfs / "class/net/ens1/ecn/roce_rp/enable/3": "0",
         sysfs / "class/net/ens1/ecn/roce_np/cnp_dscp": "4",
+        sysfs / "class/infiniband/mlx5_0/tc/1/traffic_class": "",
         tmp_path / "configfs/rdma_cm/mlx5_0/ports/1/default_roce_mode": "IB/RoCE v1",
         tmp_path / "configfs/rdma_cm/mlx5_0/ports/1/default_roce_tos": "0",
         **{tmp_path / f"proc/sys/net/ipv4/conf/ens1/{name}": "0" for name in ("arp_ignore", "rp_filter")},
@@ -103,11 +104,13 @@ def port(tmp_path: Path) -> Port:
     (tmp_path / "bin/ip").chmod(0o755)
     config = {
         "netdev": "ens1",
+        "interface": "ens1",
         "mtu": 9000,
         "qos": {"dcbx": "os", "trust": "dscp", "dscp2prio": {"26": 3}, "pfc": [3]},
         "ecn": {"priority": 3, "cnp_dscp": 48},
         "roce_mode": "RoCE v2",
         "tos": 106,
+        "traffic_class": True,
         "sysctl": {"arp_ignore": 2, "rp_filter": 2},
         "source_route": {
             "table": 4791,
@@ -125,7 +128,7 @@ def port(tmp_path: Path) -> Port:
 def test_everything_is_set_and_a_second_run_finds_nothing_to_do(port: Port) -> None:
     first = port.run()
     assert first.returncode == 0, first.stderr
-    assert len(first.stdout.splitlines()) == 13
+    assert len(first.stdout.splitlines()) == 14
     assert port.ip["mtu"] == 9000
     assert port.ip["rules"] == [{"src": "198.51.100.1", "table": "4791"}]
     mode = port.folder / "configfs/rdma_cm/mlx5_0/ports/1/default_roce_mode"
@@ -139,7 +142,7 @@ def test_with_check_it_tells_the_same_and_sets_nothing(port: Port) -> None:
     before = port.ip
     told = port.run("--check")
     assert told.returncode == 1
-    assert len(told.stdout.splitlines()) == 13
+    assert len(told.stdout.splitlines()) == 14
     assert (port.ip, port.calls()) == (before, [])
 
 
@@ -171,6 +174,31 @@ def test_the_inbox_driver_has_no_ecn_files_and_the_remedy_is_said(port: Port) ->
     assert "ROCE_CC_PRIO_MASK" in failed.stderr
     port.config["ecn"] = None
     assert port.run("--check").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "differs"),
+    [("", True), ("Global tclass=96\n", True), ("Global tclass=106\ntclass=5 src=x\n", False)],
+)
+def test_the_traffic_class_is_read_as_the_driver_says_it(port: Port, shown: str, differs: bool) -> None:
+    (port.folder / "sys/class/infiniband/mlx5_0/tc/1/traffic_class").write_text(shown)
+    told = port.run("--check").stdout
+    assert ("traffic class" in told) == differs
+
+
+def test_a_vlan_above_a_port_gets_the_addresses_settings_and_the_port_those_of_the_nic(port: Port) -> None:
+    port.config["interface"] = "ens1.100"
+    for name in ("arp_ignore", "rp_filter"):
+        setting = port.folder / f"proc/sys/net/ipv4/conf/ens1.100/{name}"
+        setting.parent.mkdir(exist_ok=True)
+        setting.write_text("0\n")
+    done = port.run()
+    assert done.returncode == 0, done.stderr
+    calls = port.calls()
+    assert "route replace 198.51.100.0/24 dev ens1.100 src 198.51.100.1 table 4791" in calls
+    assert any(call.startswith("mlnx_qos -i ens1 ") for call in calls)
+    assert (port.folder / "proc/sys/net/ipv4/conf/ens1.100/rp_filter").read_text() == "2\n"
+    assert (port.folder / "proc/sys/net/ipv4/conf/ens1/rp_filter").read_text() == "0\n"
 
 
 def test_an_interface_without_an_rdma_device_is_refused(port: Port) -> None:
