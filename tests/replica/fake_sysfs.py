@@ -58,6 +58,10 @@ class Device:
     ports: dict[int, Port] = field(default_factory=dict)
     numa_node: int = 0
     mtu: int = 9000
+    # PCI addresses of the bridges above it, from the root port down.
+    bridges: tuple[str, ...] = ()
+    board_id: str = "DEL0000000036"
+    firmware: str = "28.41.1000"
 
 
 def nic(name: str, netdev: str, address: str | None, number: int = 1, **port: str) -> Device:
@@ -65,18 +69,32 @@ def nic(name: str, netdev: str, address: str | None, number: int = 1, **port: st
     return Device(name, f"0000:{number:02x}:00.0", (netdev,), {1: Port(table(netdev, address), **port)})
 
 
+def function(
+    root: Path, address: str, bridges: tuple[str, ...], vendor: str, device: str, kind: str, numa_node: int
+) -> Path:
+    """One PCI function below its bridges, with its link in bus/pci/devices; returns its folder."""
+    home = Path(root, "devices/pci0000:00", *bridges, address)
+    for name, text in {"vendor": vendor, "device": device, "class": kind, "numa_node": str(numa_node)}.items():
+        _file(home / name, text)
+    bus = root / "bus/pci/devices"
+    bus.mkdir(parents=True, exist_ok=True)
+    if not (bus / address).is_symlink():
+        (bus / address).symlink_to(home)
+    return home
+
+
 def write(root: Path, devices: list[Device]) -> Path:
-    """Make the tree under `root`; returns `root`."""
+    """Make the tree of RDMA devices under `root`; returns `root`."""
     (root / "class/net").mkdir(parents=True, exist_ok=True)
     for device in devices:
-        pci = root / "devices/pci0000:00" / device.pci
+        pci = Path(root, "devices/pci0000:00", *device.bridges, device.pci)
         home = pci / "infiniband" / device.name
         home.mkdir(parents=True)
         (root / "class/infiniband").mkdir(exist_ok=True)
         (root / "class/infiniband" / device.name).symlink_to(home)
         (home / "device").symlink_to(pci)
         _file(pci / "numa_node", str(device.numa_node))
-        about = {"hca_type": "MT4129", "fw_ver": "28.41.1000", "board_id": "DEL0000000036"}
+        about = {"hca_type": "MT4129", "fw_ver": device.firmware, "board_id": device.board_id}
         for name, text in {**about, "node_guid": "58a2:e103:001a:677e"}.items():
             _file(home / name, text)
         for at, netdev in enumerate(device.netdevs):

@@ -39,6 +39,7 @@ def digest() -> str:
         *HERE.iterdir(),
         *COMMANDS.glob("*.py"),
         *BOOT.iterdir(),
+        HERE.parent / "fake_sysfs.py",
         *NATIVE.glob("*.*"),
         NATIVE / "Makefile",
     ]
@@ -102,7 +103,8 @@ class Package:
             else:
                 MISSING.add(f"{self.name}: {command}")
         for module in about.get("python", []):
-            self.write(f"usr/lib/python3/dist-packages/{module}.py", (COMMANDS / f"{module}.py").read_text())
+            source = next(place / f"{module}.py" for place in (COMMANDS, HERE.parent) if (place / f"{module}.py").exists())
+            self.write(f"usr/lib/python3/dist-packages/{module}.py", source.read_text())
         for script in sorted(BOOT.glob("*.py")) if about.get("boot") else []:
             self.write(f"usr/lib/kvlab-standins/boot.d/{script.stem}", script.read_text(), 0o755)
         if "carries" in about:
