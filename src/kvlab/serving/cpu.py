@@ -7,17 +7,16 @@ from collections.abc import Iterable
 
 import psutil
 
-from kvlab.serving import profiles
+from kvlab.serving import manager, profiles
 from kvlab.serving.lab import Lab
-from kvlab.serving.supervisor import Supervisor
 
 
 def process_ids(lab: Lab, profile: str) -> list[int]:
     """The processes of a profile's programs, with all that they started."""
-    supervisor = Supervisor(lab.state_dir)
+    programs = manager.of(lab)
     found: list[int] = []
     for name, _, _ in profiles.programs_of(lab, profile):
-        pid = supervisor.program(name).pid
+        pid = programs.program(name).pid
         try:
             found += [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
         except psutil.NoSuchProcess:

@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 
 from kvlab.errors import KvlabError
-from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
+from kvlab.serving.answers import answers
+from kvlab.serving.manager import RUNNING, STARTING, Manager, tail_text
 
 Progress = Callable[[str], None]
 
 
-def answers(url: str, timeout_s: float = 3.0) -> bool:
-    """Whether an HTTP server answers at `url` with a status below 500 (the object store says 403 to a stranger)."""
-    try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as reply:
-            return bool(reply.status < 500)
-    except urllib.error.HTTPError as error:
-        return error.code < 500
-    except (OSError, ValueError):
-        return False
-
-
 def wait(
-    supervisor: Supervisor,
+    manager: Manager,
     name: str,
     url: str,
     timeout_s: float,
@@ -41,21 +29,21 @@ def wait(
     told = begin
     first_pid = 0
     while True:
-        program = supervisor.program(name)
+        program = manager.program(name)
         waited = time.monotonic() - begin
         first_pid = first_pid or program.pid
         if program.state == RUNNING and answers(url):
             return waited
         if program.state not in (RUNNING, STARTING) or (program.pid and program.pid != first_pid):
             raise KvlabError(
-                f"{name} ended while it was starting ({program.description}){supervisor.tail_text(name)}"
+                f"{name} ended while it was starting ({program.description}){tail_text(manager, name)}"
             )
         if waited > timeout_s:
             raise KvlabError(
-                f"{name} runs but {url} does not answer after {waited:.0f} s{supervisor.tail_text(name)}"
+                f"{name} runs but {url} does not answer after {waited:.0f} s{tail_text(manager, name)}"
             )
         if progress and time.monotonic() - told >= 5:
             told = time.monotonic()
-            last = next(iter(supervisor.tail(name, 1)), "")
+            last = next(iter(manager.tail(name, 1)), "")
             progress(f"{name}: waited {waited:.0f} s of at most {timeout_s:.0f} s | {last[-90:]}")
         time.sleep(poll_s)

@@ -1,4 +1,7 @@
-"""What a lab is and where its parts are: `<state>/etc/lab.json`, written by the playbook `serving.yml`."""
+"""What a lab is and where its parts are: `<state>/etc/lab.json`, or /etc/kvlab/lab.json on a GPU host.
+
+Written by the playbook `serving.yml`.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ LAB_ENV = "KVLAB_LAB_FILE"
 """Environment variable that names another lab.json than the default."""
 
 DEFAULT = Path(".lab/etc/lab.json")
+HOST = Path("/etc/kvlab/lab.json")
+"""The lab that a GPU host is part of; the one of the current folder goes before it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,4 +69,7 @@ def load(file: Path | None = None) -> Lab:
 
 
 def _default() -> Path:
-    return Path(os.environ.get(LAB_ENV, str(DEFAULT)))
+    named = os.environ.get(LAB_ENV)
+    if named:
+        return Path(named)
+    return HOST if HOST.exists() and not DEFAULT.exists() else DEFAULT

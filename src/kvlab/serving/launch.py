@@ -2,8 +2,8 @@
 
     python -m kvlab.serving.launch PROFILE_DIR vllm|lmcache SERVING_PYTHON
 
-Secrets pass from their 0600 file into the environment here, so they never stand in a configuration of the
-process manager nor in anybody's arguments.
+Secrets pass from their 0600 file, or from systemd's credential of it, into the environment here, so they never stand
+in a configuration of the process manager nor in anybody's arguments.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def restart_vllm_of(profile: str) -> None:
     """Restart a vLLM that runs while its LMCache server starts: the server died and supervisor starts it again.
 
     vLLM registers with the server once and may not notice a quick restart; it would then serve without a cache,
-    and nobody would see it.
+    and nobody would see it. Under systemd BindsTo= does this.
     """
     if "SUPERVISOR_ENABLED" not in os.environ:
         return
@@ -57,6 +57,13 @@ def restart_vllm_of(profile: str) -> None:
         print(f"{name} runs from before this start and is restarted with it", flush=True)
         supervisor.stop_program(name)
         supervisor.start_program(name)
+
+
+def _secret(folder: Path) -> Path:
+    """The secrets: as systemd's credential, where the service's user may not read the file itself, else the file."""
+    credentials = os.environ.get("CREDENTIALS_DIRECTORY")
+    passed = Path(credentials, "secret.env") if credentials else None
+    return passed if passed and passed.exists() else folder / "secret.env"
 
 
 def _holds_files(profile: dict[str, Any], program: str) -> bool:
@@ -69,7 +76,7 @@ def main(argv: list[str]) -> None:
     folder, program, python = Path(argv[0]), argv[1], argv[2]
     profile = json.loads((folder / "profile.json").read_text())
     env = {**os.environ, **read_env(folder / "env")}
-    secret = folder / "secret.env"
+    secret = _secret(folder)
     if secret.exists():
         env |= read_env(secret)
     if program == "lmcache" or _holds_files(profile, program):

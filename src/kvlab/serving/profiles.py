@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kvlab.errors import KvlabError
-from kvlab.serving import health
+from kvlab.serving import health, manager
 from kvlab.serving.lab import Lab
-from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
+from kvlab.serving.manager import RUNNING, STARTING
 
 
 def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
@@ -19,7 +19,7 @@ def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
 
 def running(lab: Lab) -> str | None:
     """The profile whose vLLM runs now, or None."""
-    for program in Supervisor(lab.state_dir).programs():
+    for program in manager.of(lab).programs():
         if program.name.startswith("vllm-") and program.state in (RUNNING, STARTING):
             return program.name.removeprefix("vllm-")
     return None
@@ -27,7 +27,7 @@ def running(lab: Lab) -> str | None:
 
 def user_of(lab: Lab, bucket: str) -> str | None:
     """The profile that runs now and uses the bucket, or None."""
-    if not Supervisor(lab.state_dir).alive():
+    if not manager.of(lab).alive():
         return None
     name = running(lab)
     return name if name and lab.profiles[name].get("bucket") == bucket else None
@@ -35,10 +35,10 @@ def user_of(lab: Lab, bucket: str) -> str | None:
 
 def stop_all(lab: Lab, keep: frozenset[str] = frozenset()) -> None:
     """Stop every vLLM and LMCache server of the lab but those named in `keep`."""
-    supervisor = Supervisor(lab.state_dir)
-    for program in sorted(supervisor.programs(), key=lambda p: p.name, reverse=True):
+    programs = manager.of(lab)
+    for program in sorted(programs.programs(), key=lambda p: p.name, reverse=True):
         if program.name.startswith(("vllm-", "lmcache-")) and program.name not in keep:
-            supervisor.stop_program(program.name)
+            programs.stop_program(program.name)
 
 
 def use(lab: Lab, name: str, restart: bool = True, progress: health.Progress | None = None) -> None:
@@ -47,14 +47,14 @@ def use(lab: Lab, name: str, restart: bool = True, progress: health.Progress | N
     With `restart` its programs start afresh (the LMCache server then begins with an empty bucket); without it a
     profile that runs is left alone. Raises KvlabError with the log's last lines when a program does not come up.
     """
-    supervisor = Supervisor(lab.state_dir)
-    if not supervisor.alive():
+    programs = manager.of(lab)
+    if not programs.alive():
         raise KvlabError("the lab is down; run ./lab up")
     wanted = programs_of(lab, name)
     keep = frozenset() if restart else frozenset(program for program, _, _ in wanted)
     stop_all(lab, keep)
     for program, url, limit in wanted:
-        supervisor.start_program(program)
-        took = health.wait(supervisor, program, url, limit, progress)
+        programs.start_program(program)
+        took = health.wait(programs, program, url, limit, progress)
         if progress:
             progress(f"{program}: serves after {took:.0f} s")

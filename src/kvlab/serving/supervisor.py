@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import subprocess
 import sys
@@ -14,20 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from kvlab.errors import KvlabError
-from kvlab.serving import processes
-
-RUNNING, STARTING, BACKOFF = "RUNNING", "STARTING", "BACKOFF"
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """One program as supervisord sees it."""
-
-    name: str
-    state: str
-    pid: int
-    started: int
-    description: str
+from kvlab.serving import manager, processes
+from kvlab.serving.manager import BACKOFF, RUNNING, STARTING, Program
 
 
 class Supervisor:
@@ -159,8 +146,7 @@ class Supervisor:
 
     def tail_text(self, name: str, lines: int = 15) -> str:
         """The last lines of a program's log, indented, behind a newline; empty when there is no log."""
-        found = self.tail(name, lines)
-        return "".join(f"\n    {line}" for line in ["last lines of its log:", *found]) if found else ""
+        return manager.tail_text(self, name, lines)
 
     def shutdown(self) -> bool:
         """End supervisord, its programs and whatever they left behind. Returns True when anything ran."""

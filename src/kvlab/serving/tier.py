@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from kvlab.probes import Facts, access_log, file_tier, s3_bucket
+from kvlab.serving import manager
 from kvlab.serving.lab import Lab
-from kvlab.serving.supervisor import Supervisor
 
 
 class Mark(NamedTuple):
@@ -86,7 +86,7 @@ class Folder:
         return file_tier.slots(self.path, int(self.profile["slot_bytes"]))
 
     def mark(self) -> Mark:
-        pid = Supervisor(self.lab.state_dir).program(f"lmcache-{self.profile['name']}").pid
+        pid = manager.of(self.lab).program(f"lmcache-{self.profile['name']}").pid
         return Mark(access_log.mark(_log(self.lab)), pid, file_tier.moved(pid) if pid else {})
 
     def since(self, mark: Mark) -> Facts:
