@@ -54,7 +54,7 @@ else:
 
 FOLDER = "etc/kvlab/gpudirect"
 VARIABLES = {"CUFILE_ENV_PATH_JSON": f"/{FOLDER}/cufile.json", "CUOBJ_ENV_PATH_JSON": f"/{FOLDER}/cuobj.json"}
-"""Client 1.4 reads the second name and takes the first only for settings, so both are set (facts/objectscale.md 5.3)."""
+"""Client 1.4 reads the second name, and takes the first for settings alone (facts/objectscale.md 5.3)."""
 
 
 def gpudirect_files(topology, peer, simulated, log_dir=""):
@@ -79,7 +79,9 @@ def gpudirect_files(topology, peer, simulated, log_dir=""):
         f"{FOLDER}/cufile.json": settings,
         f"{FOLDER}/cuobj.json": settings,
         "etc/kvlab/gpudirect.env": "".join(f"{name}={path}\n" for name, path in VARIABLES.items()),
-        "etc/profile.d/kvlab-gpudirect.sh": "".join(f"export {name}={path}\n" for name, path in VARIABLES.items()),
+        "etc/profile.d/kvlab-gpudirect.sh": "".join(
+            f"export {name}={path}\n" for name, path in VARIABLES.items()
+        ),
     }
     return {name: {"content": content, "mode": "0644"} for name, content in contents.items()}
 

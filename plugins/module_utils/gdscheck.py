@@ -8,7 +8,9 @@ import re
 _VERSION = re.compile(r"(GDS release|nvidia_fs|libcufile) version:\s+(\d\S*)")
 _SUPPORT = re.compile(r"^\s*([A-Za-z][\w .-]*?)\s*:\s*(Supported|Unsupported|compat.*?)\s*$", re.IGNORECASE)
 _DETAIL = re.compile(r"^\s*--\s*(.+?)\s*:\s*(.+?)\s*$")
-_PROPERTY = re.compile(r"^\s*((?:properties|fs|execution|profile|miscellaneous|rdma)\.[\w.]+)\s*:\s*(.*?)\s*$")
+_PROPERTY = re.compile(
+    r"^\s*((?:properties|fs|execution|profile|miscellaneous|rdma)\.[\w.]+)\s*:\s*(.*?)\s*$"
+)
 _STATUS = re.compile(r"Up:\s*(\d+)\s+Down:\s*(\d+)")
 
 
@@ -20,7 +22,9 @@ def parse(text):
     """
     found = {"versions": {}, "support": {}, "rdma": {}, "settings": {}}
     for line in text.splitlines():
-        found["versions"].update((name.replace("GDS release", "gds"), value) for name, value in _VERSION.findall(line))
+        found["versions"].update(
+            (name.replace("GDS release", "gds"), value) for name, value in _VERSION.findall(line)
+        )
         for kind, pattern in (("settings", _PROPERTY), ("rdma", _DETAIL), ("support", _SUPPORT)):
             match = pattern.match(line)
             if match:
