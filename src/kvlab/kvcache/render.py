@@ -8,7 +8,7 @@ facts/kv_bench.md section 4 and facts/stacks.md.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -224,7 +224,12 @@ def backend_params(spec: ProfileSpec) -> dict[str, str]:
 
 def cufile(spec: ProfileSpec) -> dict[str, Any]:
     """cufile.json, and from client 1.4 on cuobj.json: the same settings under two names."""
-    logging = {"level": "INFO"} | ({"dir": spec.log_dir} if spec.log_dir else {})
+    return cuobject(spec.rdma_dev_addr_list, log_dir=spec.log_dir)
+
+
+def cuobject(addresses: Sequence[str], peer_type: str = "dmabuf", log_dir: str = "") -> dict[str, Any]:
+    """The settings of cuObject for a host's RDMA addresses; `peer_type` is dmabuf or nvidia_peermem."""
+    logging = {"level": "INFO"} | ({"dir": log_dir} if log_dir else {})
     return {
         "logging": logging,
         "execution": {"parallel_io": False},
@@ -232,8 +237,8 @@ def cufile(spec: ProfileSpec) -> dict[str, Any]:
             # Compatibility mode would let a transfer fall back without an error.
             "allow_compat_mode": False,
             "use_pci_p2pdma": True,
-            "rdma_peer_type": "dmabuf",
-            "rdma_dev_addr_list": list(spec.rdma_dev_addr_list),
+            "rdma_peer_type": peer_type,
+            "rdma_dev_addr_list": list(addresses),
         },
     }
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PARSERS = ("apt_policy", "gpu_topology", "mlxconfig_state", "qos_state", "rdma_sysfs")
+PARSERS = ("apt_policy", "dma_buf", "gdscheck", "gpu_topology", "mlxconfig_state", "qos_state", "rdma_sysfs")
 """Those of kvlab.hostparsers that host probes import; the others need Ansible."""
 
 PROBES = ("elf", "obj_plugin", "serving_stack", "serving_env", "lmcache_mp", "shipping", "sampler")

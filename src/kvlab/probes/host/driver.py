@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from kvlab.hostparsers import dma_buf
 from kvlab.probes.host import pcie
 from kvlab.probes.host.kernel import kernel_log
 from kvlab.probes.host.tools import dpkg, names, root, said, text
@@ -21,32 +19,13 @@ _BAR1 = re.compile(
 _BLACKWELL = ("0x29", "0x2b", "0x31")
 """First byte of the PCI device ids of B200, GB200 and B300, whose NVLink needs ib_umad."""
 
-# In a process of its own: a driver that hangs or crashes shall not take the probe with it.
-_CUDA = """
-import ctypes, json
-try:
-    cuda = ctypes.CDLL("libcuda.so.1")
-except OSError:
-    print("null"); raise SystemExit
-code = cuda.cuInit(0)
-name = ctypes.c_char_p()
-cuda.cuGetErrorName(code, ctypes.byref(name))
-found = {"code": code, "name": (name.value or b"?").decode(), "dma_buf": {}}
-count, value = ctypes.c_int(), ctypes.c_int()
-if code == 0 and cuda.cuDeviceGetCount(ctypes.byref(count)) == 0:
-    for device in range(count.value):
-        if cuda.cuDeviceGetAttribute(ctypes.byref(value), 124, device) == 0:
-            found["dma_buf"]["GPU%d" % device] = value.value
-print(json.dumps(found))
-"""
-
 
 def collect(job: Any) -> dict[str, Any]:
     """Facts about the driver."""
     proc, sysfs = root(job, "proc"), root(job, "sysfs")
     gpus = [device for device in pcie.collect(job)["devices"] if device["kind"] == "gpu"]
     loaded = _VERSION.search(text(proc / "driver/nvidia/version") or "")
-    cuda = cuda_init()
+    cuda = dma_buf.cuda()
     log = kernel_log()
     packages = dpkg("nvidia-*", "libnvidia-*", "cuda-drivers*", "linux-modules-nvidia-*")
     return {
@@ -86,17 +65,6 @@ def userland(packages: dict[str, str]) -> str | None:
             if package.startswith(name):
                 return version.partition("-")[0]
     return None
-
-
-def cuda_init() -> Any:
-    """What cuInit says and each GPU's DMA_BUF_SUPPORTED (attribute 124); None without libcuda."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _CUDA], capture_output=True, text=True, timeout=8, check=False
-        )
-        return json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, ValueError):
-        return None
 
 
 def persistence(answer: str | None) -> dict[str, bool] | None:
