@@ -262,7 +262,7 @@ def problem_of(url, timeout):
             open_url(candidate, timeout=timeout, http_agent="kvlab").read(1)
             return None
         except HTTPError as error:
-            problem = "it answers {} {}".format(error.code, error.reason)
+            problem = f"it answers {error.code} {error.reason}"
         except Exception as error:  # noqa: BLE001  ssl, socket and proxies each raise their own; each is the answer
             return "nothing answers ({})".format(getattr(error, "reason", None) or error)
     return problem + (" for each of " + ", ".join(INDEXES) if url.endswith("/") else "")

@@ -190,8 +190,8 @@ def _newest(facts: TopicFacts) -> Verdict:
     "HOST026",
     "Headers of the running kernel are installed, or can be",
     severity="critical",
-    remedy="Install that package, or refresh the package lists (apt-get update) and give the host a mirror that has it; "
-    "a kernel that was withdrawn has none any more, so upgrade the kernel and reboot.",
+    remedy="Install that package, or refresh the package lists (apt-get update) and give the host a mirror that has "
+    "it; a kernel that was withdrawn has none any more, so upgrade the kernel and reboot.",
     source="facts/provisioning.md 2.3",
 )
 def _headers(facts: TopicFacts) -> Verdict:
@@ -330,8 +330,8 @@ def _nic_addresses(facts: TopicFacts) -> Verdict:
     "HOST032",
     "Every repository and key that the roles download from answers",
     severity="critical",
-    remedy="Correct that address (the roles' *_repo_url, *_url, *_key_url), open the way to it (proxy, firewall), or name "
-    "a mirror that has it.",
+    remedy="Correct that address (the roles' *_repo_url, *_url, *_key_url), open the way to it (proxy, firewall), or "
+    "name a mirror that has it.",
     source="facts/provisioning.md 2.1 and 2.4",
 )
 def _urls(facts: TopicFacts) -> Verdict:
@@ -367,7 +367,8 @@ def _disk(facts: TopicFacts) -> Verdict:
     "HOST034",
     "The IOMMU is off or passes through, now or after the bring-up",
     severity="major",
-    remedy="Keep iommu=pt in host_base_kernel_arguments (in force after its reboot), or turn the IOMMU off in the BIOS.",
+    remedy="Keep iommu=pt in host_base_kernel_arguments (in force after its reboot), or turn the IOMMU off "
+    "in the BIOS.",
     source="facts/provisioning.md 2.7 and 3, row 16 (NVIDIA/nccl#1737)",
 )
 def _iommu(facts: TopicFacts) -> Verdict:
