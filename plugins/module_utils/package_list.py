@@ -8,7 +8,7 @@ RPM_FORMAT = "%{NAME} %{VERSION}-%{RELEASE}\n"
 
 
 def parse_dpkg(text):
-    """`dpkg-query -W -f DPKG_FORMAT` as {package: version}; what was removed and left its configuration is not there."""
+    """`dpkg-query -W -f DPKG_FORMAT` as {package: version}, without what was removed and left its configuration."""
     rows = (line.split() for line in text.splitlines())
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0] == "installed"}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs and NICs on the PCI bus as sysfs shows them, with the links between network interfaces. Standard library only."""
+"""GPUs and NICs on the PCI bus as sysfs shows them, with what network interfaces stand on. Standard library only."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def link(path):
 
 
 def below(root, netdev):
-    """The netdevs that carry one: itself, or what a VLAN, bond or bridge stands on, down to those without a lower one."""
+    """The netdevs that carry one: itself, or those that a VLAN, bond or bridge stands on at last."""
     home = Path(root, "class/net", netdev)
     lower = sorted(path.name[len("lower_") :] for path in home.glob("lower_*"))
     return [deeper for one in lower for deeper in below(root, one)] or [netdev]

@@ -14,7 +14,7 @@ description:
   - The judgement is made by C(kvlab.checks.bare_host) on the controller, so that a recorded host can be judged again.
 options:
   urls:
-    description: Repositories and files that the roles will download from. C(file:) addresses are looked for on the host.
+    description: Repositories and files that the roles will download from; C(file:) is looked for on the host.
     type: list
     elements: str
     default: []
