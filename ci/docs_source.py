@@ -1,7 +1,7 @@
 """Lays out the pages of the documentation site: ci/docs_source.py FOLDER
 
-README.md and docs/ as they are, each role's README, and what is generated from the code: a page of every command with
-its help. Links between pages, and of pages to files of the repository, are made to fit, so that mkdocs can check them.
+README.md and docs/ as they are, and each role's README. Links between pages, and of pages to files of the repository,
+are made to fit, so that mkdocs can check them.
 """
 
 from __future__ import annotations
@@ -9,35 +9,10 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-
-import click
-
-from kvlab.cli import kvlab
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
-
-
-def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command below `command`, itself first, by the words that call it."""
-    yield name, command
-    if isinstance(command, click.Group):
-        context = click.Context(command, info_name=name)
-        for word in command.list_commands(context):
-            below = command.get_command(context, word)
-            if below is not None and not below.hidden:
-                yield from commands(below, f"{name} {word}")
-
-
-def commands_page() -> str:
-    """The reference of the command line."""
-    parts = ["# Commands\n\nWhat each command says of itself with `--help`.\n"]
-    for name, command in commands(kvlab, "kvlab"):
-        context = click.Context(command, info_name=name, terminal_width=100, max_content_width=100)
-        parts.append(f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n")
-    return "".join(parts)
 
 
 def fitted(text: str, source: Path, page: Path, pages: dict[Path, Path]) -> str:
@@ -65,7 +40,7 @@ def main(folder: Path) -> None:
     """Write the pages."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = {ROOT / "README.md": Path("index.md"), ROOT / "CHANGELOG.md": Path("changes.md")}
-    pages |= {path: Path(path.name) for path in sorted((ROOT / "docs").glob("*.md"))}
+    pages |= {path: path.relative_to(ROOT / "docs") for path in sorted((ROOT / "docs").rglob("*.md"))}
     pages |= {
         path: Path("roles", f"{path.parent.name}.md") for path in sorted((ROOT / "roles").glob("*/README.md"))
     }
@@ -73,7 +48,6 @@ def main(folder: Path) -> None:
         target = folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(fitted(source.read_text("utf-8"), source, page, pages), "utf-8")
-    (folder / "commands.md").write_text(commands_page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ uint32_t Runtime::nextAddress() {
 
 std::string Runtime::describe(const Range &range, const Registration &registration) const {
     char gid[33];
-    for (int i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config_.addresses[registration.address].gid[i]);
+    for (size_t i = 0; i < 16; ++i) snprintf(gid + 2 * i, 3, "%02x", config_.addresses[registration.address].gid[i]);
     char text[kDescriptorChars + 1];
     snprintf(text, sizeof(text), "%016" PRIx64 ":%08" PRIx32 ":%08" PRIx32 ":%04x:%06x:1:%s", range.addr,
              static_cast<uint32_t>(range.size), registration.rkey, ports_[registration.address],

@@ -18,8 +18,9 @@ def programs_of(lab: Lab, name: str) -> list[tuple[str, str, float]]:
 
 
 def running(lab: Lab) -> str | None:
-    """The profile whose vLLM runs now, or None."""
-    for program in manager.of(lab).programs():
+    """The profile whose vLLM runs now, or None; so in a lab that is down."""
+    programs = manager.of(lab)
+    for program in programs.programs() if programs.alive() else ():
         if program.name.startswith("vllm-") and program.state in (RUNNING, STARTING):
             return program.name.removeprefix("vllm-")
     return None
@@ -27,8 +28,6 @@ def running(lab: Lab) -> str | None:
 
 def user_of(lab: Lab, bucket: str) -> str | None:
     """The profile that runs now and uses the bucket, or None."""
-    if not manager.of(lab).alive():
-        return None
     name = running(lab)
     return name if name and lab.profiles[name].get("bucket") == bucket else None
 
