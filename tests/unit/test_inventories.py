@@ -43,7 +43,7 @@ def runs(when: str, given: dict[str, Any]) -> bool:
     return switch is None or bool(given[switch[1]])
 
 
-@pytest.mark.parametrize("inventory", ["local", "example-xe9680"])
+@pytest.mark.parametrize("inventory", ["local", "example-xe9680", "replica"])
 def test_every_required_variable_of_every_role_that_runs_is_given(inventory: str) -> None:
     given = variables(inventory)
     asked = 0

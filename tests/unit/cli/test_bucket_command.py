@@ -180,7 +180,6 @@ def test_a_bucket_in_use_is_refused(
         "profiles": {"s3-http": {"bucket": bucket}, "s3-rdma": {"bucket": "kv-another"}},
     }
     (tmp_path / "none.json").write_text(json.dumps(lab))
-    monkeypatch.setattr(supervisor.Supervisor, "alive", lambda _: True)
     monkeypatch.setattr(profiles, "running", lambda _: "s3-http")
     result = call("clean", bucket, "--yes", place=False)
     assert isinstance(result.exception, KvlabError)
