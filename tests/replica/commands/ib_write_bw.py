@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Stand-in for ib_write_bw: two ends meet over TCP, and the client says what ib_write_bw.json names.
 
-The state is {"gbits": 196.2}. It takes -p PORT and, to be the client, an address as the last word; all else is only logged. Nothing is measured.
+The state is {"gbits": 196.2}, and nothing is measured. It takes -p PORT and, to be the client, an
+address as the last word; all else is only logged.
 """
 
 from __future__ import annotations
