@@ -116,6 +116,7 @@ def main():
             "rows": rows_remapped(module) if devices["gpus"] else [],
             "xids": kernel_log(module),
             "dcgm": dcgm(module) if devices["gpus"] else None,
+            "perftest_installed": module.get_bin_path("ib_write_bw") is not None,
             "dcgm_installed": module.get_bin_path("dcgmi") is not None,
         }
     except gpu_health.HealthError as error:

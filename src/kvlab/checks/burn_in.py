@@ -117,3 +117,40 @@ def _dcgm(facts: TopicFacts) -> Verdict:
     if not any(one["status"] == "Pass" for one in facts["dcgm"]) and not tally.failed:
         tally.fail("dcgmi skipped every test")
     return tally.verdict()
+
+
+@check(
+    "HOST044",
+    "Each rail of the host is as fast as the lab's floor, to and from the other hosts",
+    stage="host",
+    severity="critical",
+    topic="burn_in_rails",
+    remedy="Look at that rail's link, cable, switch port and PFC, and at the NIC's PCIe link (HOST042), then run the "
+    "burn-in again.",
+    source="perftest, ib_write_bw",
+)
+def _rails(facts: TopicFacts) -> Verdict:
+    """A slow measurement counts against the host that most of whose measurements on the rail are slow, else both."""
+    tally, host, floor = Tally(), facts["host"], facts["floor_gbits"]
+    for rail in sorted({one["rail"] for one in facts["measured"]}):
+        here = [one for one in facts["measured"] if one["rail"] == rail]
+        slow = [one for one in here if one["gbits"] is None or one["gbits"] < floor]
+        culprits = {name for one in slow for name in _ends(one) if _mostly_slow(name, here, slow)}
+        for one in here:
+            if host not in _ends(one):
+                continue
+            mine = one in slow and (host in culprits or not culprits & set(_ends(one)))
+            got = one["problem"] if one["gbits"] is None else f"{one['gbits']:g} Gbit/s"
+            tally.add(
+                not mine, f"rail {rail}, {one['client']} to {one['server']}: {got}; the floor is {floor:g}"
+            )
+    return tally.verdict()
+
+
+def _ends(measured: TopicFacts) -> tuple[str, str]:
+    return measured["client"], measured["server"]
+
+
+def _mostly_slow(name: str, here: list[TopicFacts], slow: list[TopicFacts]) -> bool:
+    mine = [one for one in here if name in _ends(one)]
+    return 2 * sum(one in slow for one in mine) > len(mine)
