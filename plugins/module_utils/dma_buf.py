@@ -64,7 +64,7 @@ print(json.dumps(found))
 
 
 def cuda():
-    """What cuInit says, {"code", "name", "dma_buf": {gpu: its attribute 124, DMA_BUF_SUPPORTED}}; None without libcuda."""
+    """What cuInit says, {"code", "name", "dma_buf": {gpu: its attribute 124}}; None without libcuda."""
     return _ask(_CUDA)
 
 

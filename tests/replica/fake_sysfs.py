@@ -74,7 +74,12 @@ def function(
 ) -> Path:
     """One PCI function below its bridges, with its link in bus/pci/devices; returns its folder."""
     home = Path(root, "devices/pci0000:00", *bridges, address)
-    for name, text in {"vendor": vendor, "device": device, "class": kind, "numa_node": str(numa_node)}.items():
+    for name, text in {
+        "vendor": vendor,
+        "device": device,
+        "class": kind,
+        "numa_node": str(numa_node),
+    }.items():
         _file(home / name, text)
     bus = root / "bus/pci/devices"
     bus.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,8 @@ from typing import Any
 from kvlab.errors import KvlabError
 from kvlab.objectscale import s3 as object_store
 from kvlab.serving import kv_folder
-from kvlab.serving.supervisor import RUNNING, STARTING, Supervisor
+from kvlab.serving.manager import RUNNING, STARTING
+from kvlab.serving.supervisor import Supervisor
 
 
 def read_env(file: Path) -> dict[str, str]:

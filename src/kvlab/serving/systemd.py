@@ -39,7 +39,9 @@ def parse(text: str, names: Mapping[str, str]) -> list[Program]:
         name = names.get(facts.get("Id", ""))
         if name is None or facts.get("LoadState") != "loaded":
             continue
-        state = BACKOFF if facts["SubState"] == "auto-restart" else _STATES.get(facts["ActiveState"], "UNKNOWN")
+        state = (
+            BACKOFF if facts["SubState"] == "auto-restart" else _STATES.get(facts["ActiveState"], "UNKNOWN")
+        )
         found.append(Program(name, state, int(facts["MainPID"]), _epoch(facts), _description(facts)))
     return found
 
@@ -59,7 +61,9 @@ def _description(facts: Mapping[str, str]) -> str:
 class Systemd:
     """The programs named, each of which has a unit. `systemctl` is the command, another one in tests."""
 
-    def __init__(self, names: Iterable[str], systemctl: str = "systemctl", journalctl: str = "journalctl") -> None:
+    def __init__(
+        self, names: Iterable[str], systemctl: str = "systemctl", journalctl: str = "journalctl"
+    ) -> None:
         self._units = {unit_of(name): name for name in names}
         self._systemctl, self._journalctl = systemctl, journalctl
 
@@ -122,7 +126,7 @@ class Systemd:
         """The last lines of the unit's journal."""
         try:
             done = subprocess.run(
-                [self._journalctl, "--unit", unit_of(name), "--lines", str(lines), "--output", "cat", "--no-pager", "--quiet"],
+                [self._journalctl, "--unit", unit_of(name), "--lines", str(lines), "--output", "cat", "--no-pager"],
                 capture_output=True, text=True, check=False, timeout=_CALL_S,
             )  # fmt: skip
         except (FileNotFoundError, subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Boot of a simulated host: PCI bus and config space as after power-on, what its firmware says, the kernel's arguments."""
+"""Boot of a simulated host: PCI bus and config space as after power-on, its firmware, the kernel's arguments."""
 
 from __future__ import annotations
 

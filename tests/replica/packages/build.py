@@ -103,7 +103,9 @@ class Package:
             else:
                 MISSING.add(f"{self.name}: {command}")
         for module in about.get("python", []):
-            source = next(place / f"{module}.py" for place in (COMMANDS, HERE.parent) if (place / f"{module}.py").exists())
+            source = COMMANDS / f"{module}.py"
+            if not source.exists():
+                source = HERE.parent / f"{module}.py"
             self.write(f"usr/lib/python3/dist-packages/{module}.py", source.read_text())
         for script in sorted(BOOT.glob("*.py")) if about.get("boot") else []:
             self.write(f"usr/lib/kvlab-standins/boot.d/{script.stem}", script.read_text(), 0o755)
