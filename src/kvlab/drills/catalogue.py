@@ -1,0 +1,22 @@
+"""Every drill, by name, gathered from the modules that stage them."""
+
+from __future__ import annotations
+
+from kvlab.drills import transfers
+from kvlab.drills.drill import Drill
+from kvlab.errors import KvlabError
+
+DRILLS: dict[str, Drill] = {}
+
+for _area in (transfers,):
+    for _drill in _area.DRILLS:
+        if _drill.name in DRILLS:
+            raise ValueError(f"two drills are named {_drill.name}")
+        DRILLS[_drill.name] = _drill
+
+
+def find(name: str) -> Drill:
+    """The drill of that name. Raises KvlabError when there is none."""
+    if name not in DRILLS:
+        raise KvlabError(f"there is no drill {name!r}; kvlab drill list shows them.")
+    return DRILLS[name]
