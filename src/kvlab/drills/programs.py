@@ -16,6 +16,7 @@ from pathlib import Path
 
 from kvlab.errors import KvlabError
 from kvlab.serving import health, processes, profiles
+from kvlab.serving.answers import answers
 from kvlab.serving.lab import Lab
 from kvlab.serving.supervisor import Supervisor
 
@@ -101,7 +102,7 @@ def _die_with_parent() -> None:
 
 def _wait_for(child: subprocess.Popen[bytes], url: str, log: Path) -> None:
     deadline = time.monotonic() + START_S
-    while not health.answers(url):
+    while not answers(url):
         if child.poll() is not None or time.monotonic() > deadline:
             raise KvlabError(f"the object store did not start for the drill; see {log}.")
         time.sleep(0.1)

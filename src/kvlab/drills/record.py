@@ -1,6 +1,6 @@
 """The outcomes of drills in words and in a file.
 
-    {"kind": "kvlab-drills", "schema": 1, "taken": time, "simulated": bool, "outcomes": [Outcome.as_json(), ...]}
+{"kind": "kvlab-drills", "schema": 1, "taken": time, "simulated": bool, "outcomes": [Outcome.as_json(), ...]}
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def summary(outcomes: Sequence[Outcome], *, simulated: bool) -> str:
     ordered = sorted(outcomes, key=lambda outcome: outcome.verdict != "named")
     named = sum(outcome.verdict == "named" for outcome in outcomes)
     label = " (simulated)" if simulated else ""
-    return "\n".join([*map(line, ordered), f"{named} of {len(outcomes)} drills named by the right check{label}"])
+    return "\n".join(
+        [*map(line, ordered), f"{named} of {len(outcomes)} drills named by the right check{label}"]
+    )
 
 
 def write(found: Mapping[str, Any], path: Path) -> None:
@@ -53,5 +55,7 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise KvlabError(f"{path} cannot be read ({error}); make it by kvlab drill run --all -o.") from None
     if not isinstance(found, dict) or (found.get("kind"), found.get("schema")) != (KIND, SCHEMA):
-        raise KvlabError(f"{path} is no result of drills of schema {SCHEMA}; make it by kvlab drill run --all -o.")
+        raise KvlabError(
+            f"{path} is no result of drills of schema {SCHEMA}; make it by kvlab drill run --all -o."
+        )
     return found

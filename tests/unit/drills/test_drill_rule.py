@@ -1,0 +1,114 @@
+"""When a drill passes: its check passes before, fails while the thing is broken with the words that are wanted, and
+passes again. The facts are a clock's; nothing of a lab is broken here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kvlab.checks import REGISTRY
+from kvlab.drills import record
+from kvlab.drills.catalogue import DRILLS, find
+from kvlab.drills.drill import Drill, Scene, run
+from kvlab.errors import KvlabError
+
+RIGHT = {"offset_s": 0.02, "uncertainty_s": 0.01, "synchronised": True}
+WRONG = {**RIGHT, "offset_s": -1210.4}
+BENCH = cast(Any, SimpleNamespace(simulated=True))
+
+
+class Clock:
+    """A thing to break: what is seen of it before, broken and after."""
+
+    def __init__(self, before: dict[str, Any], broken: dict[str, Any], after: dict[str, Any]) -> None:
+        self.now, self._broken, self._after = before, broken, after
+        self.restored = False
+
+    @contextmanager
+    def breaking(self) -> Iterator[None]:
+        self.now = self._broken
+        try:
+            yield
+        finally:
+            self.now, self.restored = self._after, True
+
+
+def drill(clock: Clock, **other: Any) -> Drill:
+    about = {
+        "name": "clock-skew",
+        "kind": "facts",
+        "breaks": "the clock",
+        "staged": "here",
+        "origin": "thought up here",
+    }
+    scene = Scene(lambda: {"clock": clock.now}, clock.breaking)
+    return Drill(**{**about, "reference": "-", "expects": "HOST066", "scene": lambda _: scene, **other})
+
+
+def test_a_fault_that_its_check_names_and_that_is_mended_passes() -> None:
+    clock = Clock(RIGHT, WRONG, RIGHT)
+    outcome = run(drill(clock, words="1210"), BENCH)
+    assert (outcome.verdict, outcome.exit_code, outcome.simulated) == ("named", 0, True)
+    assert outcome.seconds is not None
+    assert clock.restored
+
+
+@pytest.mark.parametrize(
+    ("clock", "other", "verdict", "status", "reason"),
+    [
+        (Clock(RIGHT, RIGHT, RIGHT), {}, "missed", 1, "while it was broken: HOST066 is pass"),
+        (Clock(RIGHT, WRONG, RIGHT), {"words": "leap second"}, "missed", 1, "does not say 'leap second'"),
+        (Clock(RIGHT, WRONG, WRONG), {}, "not restored", 1, "afterwards: HOST066 is fail"),
+        (Clock(WRONG, WRONG, RIGHT), {}, "could not run", 2, "not healthy before: HOST066 is fail"),
+        (Clock(RIGHT, WRONG, RIGHT), {"expects": "S3003"}, "could not run", 2, "does not look at"),
+    ],
+)
+def test_anything_less_does_not_pass(
+    clock: Clock, other: dict[str, Any], verdict: str, status: int, reason: str
+) -> None:
+    outcome = run(drill(clock, **other), BENCH)
+    assert (outcome.verdict, outcome.exit_code) == (verdict, status)
+    assert reason in outcome.reason
+
+
+def test_the_thing_is_restored_when_looking_at_it_fails() -> None:
+    clock = Clock(RIGHT, WRONG, RIGHT)
+
+    def look() -> dict[str, Any]:
+        if clock.now is WRONG:
+            raise KvlabError("the host does not answer")
+        return {"clock": clock.now}
+
+    outcome = run(drill(clock, scene=lambda _: Scene(look, clock.breaking)), BENCH)
+    assert (outcome.verdict, outcome.reason) == ("could not run", "the host does not answer")
+    assert clock.restored
+
+
+def test_every_drill_expects_a_check_that_exists_and_says_where_its_fault_comes_from() -> None:
+    assert len(DRILLS) >= 12
+    for one in DRILLS.values():
+        assert one.expects in REGISTRY
+        assert one.reference
+        assert one.breaks
+    with pytest.raises(KvlabError, match="there is no drill 'none'"):
+        find("none")
+
+
+def test_outcomes_are_written_and_read_with_their_label(tmp_path: Path) -> None:
+    outcomes = [run(drill(Clock(RIGHT, wrong, RIGHT)), BENCH) for wrong in (RIGHT, WRONG)]
+    file = tmp_path / "drills.json"
+    record.write(record.document(True, outcomes), file)
+    assert record.read(file)["simulated"] is True
+    lines = record.summary(outcomes, simulated=True).splitlines()
+    assert lines[0].startswith("clock-skew (facts): named")
+    assert lines[1].startswith("clock-skew (facts): missed")
+    assert lines[2] == "1 of 2 drills named by the right check (simulated)"
+    file.write_text(json.dumps({"kind": "kvlab-drills", "schema": 0}))
+    with pytest.raises(KvlabError, match="no result of drills of schema 1"):
+        record.read(file)
