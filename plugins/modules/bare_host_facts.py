@@ -70,7 +70,6 @@ facts:
 """
 
 import json
-import os
 import platform
 import re
 import shlex
@@ -80,7 +79,13 @@ from urllib.error import HTTPError
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.kvlab.lab.plugins.module_utils import package_list, pci_sysfs, secure_boot
+from ansible_collections.kvlab.lab.plugins.module_utils import (
+    boot_kernel,
+    package_list,
+    pci_sysfs,
+    secure_boot,
+    ssh_connection,
+)
 
 # An apt repository has the first or second, one of dnf the third.
 INDEXES = ("InRelease", "Release", "repodata/repomd.xml")
@@ -89,13 +94,6 @@ INDEXES = ("InRelease", "Release", "repodata/repomd.xml")
 OF_INTEREST = re.compile(
     r"nvidia|nv-peer|nv_peer|mlnx|ofed|doca|cuda-drivers|linux-headers|kernel-devel|lldpad"
 )
-
-
-def version_key(release):
-    """Sorts kernel releases as people read them, 6.8.0-9 before 6.8.0-45."""
-    return [
-        (int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[A-Za-z]+", release)
-    ]
 
 
 def said(module, *command):
@@ -140,11 +138,6 @@ def kernel(module):
     """The running kernel, the newest installed one, and whether its headers are there or can be installed."""
     given = module.params
     release = platform.release()
-    releases = [
-        path.name.partition("-")[2]
-        for path in Path(given["boot_dir"]).glob("vmlinuz-*")
-        if "rescue" not in path.name
-    ]
     by_apt = module.get_bin_path("apt-cache") is not None
     package = ("linux-headers-" if by_apt else "kernel-devel-") + release
     there = Path(given["modules_dir"], release, "build").exists()
@@ -156,7 +149,7 @@ def kernel(module):
         available = None if status is None else status == 0
     return {
         "release": release,
-        "newest_installed": max(releases, key=version_key) if releases else None,
+        "newest_installed": boot_kernel.newest_kernel(given["boot_dir"]),
         "headers": there,
         "headers_available": available,
         "headers_package": package,
@@ -186,27 +179,6 @@ def boot_security(module):
     }
 
 
-def ssh_address():
-    """The host's own address of the ssh connection that this runs over, None when it is none.
-
-    sudo clears the environment, so it is looked for in that of the processes above as well.
-    """
-    connection = os.environ.get("SSH_CONNECTION")
-    pid = os.getppid()
-    while not connection and pid > 1:
-        try:
-            pairs = Path("/proc", str(pid), "environ").read_bytes().split(b"\0")
-            parent = re.search(r"^PPid:\s*(\d+)", Path("/proc", str(pid), "status").read_text(), re.MULTILINE)
-        except OSError:
-            break
-        for pair in pairs:
-            if pair.startswith(b"SSH_CONNECTION="):
-                connection = pair.partition(b"=")[2].decode()
-        pid = int(parent[1]) if parent else 0
-    words = (connection or "").split()
-    return words[2] if len(words) == 4 else None
-
-
 def network(module):
     """Addresses by interface, and the interface that this connection comes over."""
     status, out = said(module, "ip", "-json", "address", "show")
@@ -226,7 +198,7 @@ def network(module):
 
 def management(module, addresses):
     """{"interface", "why", "carried_by"}: of the ssh connection, else of the default route; None without either."""
-    mine = ssh_address()
+    mine = ssh_connection.own_address()
     for interface, here in addresses.items():
         if mine and mine in [address.partition("/")[0] for address in here]:
             return _management(module, interface, "the ssh connection")
@@ -292,11 +264,6 @@ def active(module, *units):
     return [unit for unit in units if said(module, "systemctl", "is-active", unit)[1].strip() == "active"]
 
 
-def loaded_modules(proc_root):
-    text = pci_sysfs.text(Path(proc_root, "modules")) or ""
-    return sorted(line.split()[0] for line in text.splitlines() if line.strip())
-
-
 def main():
     module = AnsibleModule(
         argument_spec={
@@ -323,7 +290,7 @@ def main():
         "disk": [free_space(folder) for folder in given["disk"]],
         "iommu_groups": pci_sysfs.iommu_groups(given["sysfs_root"]),
         "packages": installed(module),
-        "modules": loaded_modules(given["proc_root"]),
+        "modules": boot_kernel.loaded_modules(given["proc_root"]),
         "lldpad": active(module, "lldpad.service", "lldpad.socket"),
         "clock": clock(module),
     }

@@ -79,21 +79,13 @@ import tempfile
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.kvlab.lab.plugins.module_utils.boot_kernel import (
+    loaded_modules,
+    newest_kernel,
+    version_key,
+)
 
 NAME = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def version_key(release):
-    """Sorts kernel releases as people read them, 6.8.0-9 before 6.8.0-45; each number by its value."""
-    return [
-        (int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|[A-Za-z]+", release)
-    ]
-
-
-def newest_kernel(folder):
-    """Release of the newest kernel image, or None. Rescue images of RHEL are no kernels to boot."""
-    releases = [path.name.partition("-")[2] for path in folder.glob("vmlinuz-*") if "rescue" not in path.name]
-    return max(releases, key=version_key) if releases else None
 
 
 def requests(folder):
@@ -113,15 +105,6 @@ def ask(folder, requester, reason):
         file.write(reason + "\n")
     Path(aside).chmod(0o644)
     Path(aside).rename(folder / requester)
-
-
-def modules_of(proc):
-    """Names in /proc/modules; none where the kernel has no modules."""
-    try:
-        lines = (proc / "modules").read_text("utf-8").splitlines()
-    except OSError:
-        return []
-    return sorted(line.split()[0] for line in lines if line.strip())
 
 
 def main():
@@ -152,7 +135,7 @@ def main():
             ask(folder, given["requester"], reason)
         asked[given["requester"]] = reason
 
-    kernel, newest = os.uname().release, newest_kernel(Path(given["boot_dir"]))
+    kernel, newest = os.uname().release, newest_kernel(given["boot_dir"])
     reasons = [f"{requester}: {reason}" for requester, reason in sorted(asked.items())]
     if newest is not None and version_key(newest) > version_key(kernel):
         reasons.append(f"Kernel {newest} is installed and {kernel} runs; modules are built for the newest.")
@@ -163,7 +146,7 @@ def main():
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip(),
         kernel=kernel,
         newest_kernel=newest,
-        modules=modules_of(proc),
+        modules=loaded_modules(proc),
         reasons=reasons,
     )
 

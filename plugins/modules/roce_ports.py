@@ -64,13 +64,12 @@ management:
 
 import ipaddress
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.kvlab.lab.plugins.module_utils import rdma_sysfs
+from ansible_collections.kvlab.lab.plugins.module_utils import rdma_sysfs, ssh_connection
 
 
 def networks_of(addresses):
@@ -149,10 +148,9 @@ def main():
     except rdma_sysfs.RdmaSysfsError as error:
         module.fail_json(msg=f"{error}.")
     management = {route["dev"] for route in ask("-4", "route", "show", "default") if "dev" in route}
-    # ssh tells its server's own address as the third word.
-    here = os.environ.get("SSH_CONNECTION", "").split()
-    if len(here) == 4 and here[2] in known:
-        management.add(known[here[2]][1])
+    here = ssh_connection.own_address()
+    if here in known:
+        management.add(known[here][1])
     module.exit_json(changed=False, ports=ports, left_out=left_out, management=sorted(management))
 
 

@@ -33,13 +33,26 @@ def test_a_rebooted_node_comes_back_and_has_lost_what_was_set_at_run_time(replic
     name = replica.nodes[-1]
     host = replica.host(name)
     before = replica.boot_id(name)
-    host.check_output("ip link set rail0 mtu 4000 && touch /run/kvlab-test /var/lib/kvlab-test")
+    host.check_output("ip link set mgmt0 mtu 1400 && touch /run/kvlab-test /var/lib/kvlab-test")
     replica.reboot(name)
     assert replica.boot_id(name) != before
-    assert host.check_output("cat /sys/class/net/rail0/mtu") == "1500"
+    assert host.check_output("cat /sys/class/net/mgmt0/mtu") == "1500"
     assert not host.file("/run/kvlab-test").exists
     assert host.file("/var/lib/kvlab-test").exists
     host.check_output("rm /var/lib/kvlab-test")
+
+
+def test_after_a_reboot_a_converged_node_has_its_roce_settings_again(replica: Any) -> None:
+    name = replica.nodes[-1]
+    host = replica.host(name)
+    qos = "/var/lib/kvlab-standins/mlnx_qos/rail0.json"
+    assert '"trust": "dscp"' in host.check_output("cat %s", qos)
+    replica.reboot(name)
+    host.check_output("systemctl start kvlab-roce@rail0 kvlab-roce@rail1")
+    for rail in ("rail0", "rail1"):
+        done = host.run(f"/usr/local/lib/kvlab/roce_settings.py /etc/kvlab/roce/{rail}.json --check")
+        assert (done.rc, done.stdout) == (0, "")
+        assert host.check_output(f"cat /sys/class/net/{rail}/mtu") == "9000"
 
 
 def test_the_root_of_a_node_is_seen_from_outside(replica: Any) -> None:

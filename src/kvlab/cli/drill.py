@@ -30,7 +30,7 @@ def list_(as_json: bool) -> None:
 @command.command("run")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "everything", is_flag=True, help="Every drill.")
-@click.option("--ci", "ci", is_flag=True, help="The ten that every CI run makes.")
+@click.option("--ci", "ci", is_flag=True, help="The short ones that stand for the others.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write the JSON to FILE.")
 def run(names: tuple[str, ...], everything: bool, ci: bool, as_json: bool, output: Path | None) -> None:

@@ -14,13 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvlab.doctor import collect, configuration, store
-from kvlab.doctor.labfacts import LAB, LabFacts
 from kvlab.drills import programs
 from kvlab.errors import KvlabError
 from kvlab.objectscale.smoke import PREFIX
 from kvlab.probes import Facts, access_log, run_probe, s3_bucket
-from kvlab.probes import host as host_probes
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
@@ -63,53 +60,6 @@ class Bench:
     @functools.cached_property
     def s3(self) -> Any:
         return s3_bucket.client(self.data["endpoint"], self.data["region"], self.data["secrets_file"])
-
-    @functools.cached_property
-    def healthy(self) -> LabFacts:
-        """The whole lab as the doctor collects it, once for all drills that change facts."""
-        self.tell("collecting the facts of the healthy lab, once")
-        return collect.lab(None, self.tell)
-
-    def host_facts(self, topic: str) -> dict[str, Any]:
-        """A topic of the healthy lab, free to be changed."""
-        hosts = self.healthy.hosts
-        found = next((topics[topic] for topics in hosts.values() if topic in topics), None)
-        if found is None:
-            raise KvlabError(f"the healthy lab has no facts about {topic!r}; start a profile with a cache.")
-        copied: dict[str, Any] = json.loads(json.dumps(found))
-        return copied
-
-    def look(self, *topics: str, **job: Any) -> dict[str, Any]:
-        """Topics of this machine as they are now, by the doctor's host probes."""
-        data = self.data
-        wanted = {
-            "secrets": [f"{self.lab.state_dir}/secrets/*"],
-            "expected": ["vllm", "lmcache"],
-            "registers": 0,
-            "nofile_needed": 1024,
-            "pids": programs.pids(self.lab),
-            "lmcache_url": f"http://{data['address']}:{data['ports']['lmcache_http']}",
-            "vllm_url": f"http://{data['address']}:{data['ports']['vllm']}",
-            "connector": True,
-            "log": str(self.lab.state_dir / "log" / f"lmcache-{self.profile}.log"),
-            "profile_dir": self.about["dir"],
-        }
-        found: dict[str, Any] = host_probes.run({**wanted, **job, "topics": list(topics)})["facts"]
-        found = configuration.with_config(found, self.profile)
-        return {topic: {**facts, "simulated": self.simulated} for topic, facts in found.items()}
-
-    def look_at_store(self, **profile: Any) -> dict[str, Any]:
-        """Topic `s3`, of the running profile with some of its values replaced."""
-        facts = store.object_store(self.data, {**self.about, **profile}, simulated=self.simulated)
-        known = self.healthy.hosts.get(LAB, {}).get("s3", {}).get("bucket", {})
-        if "bucket" in facts and "quota_bytes" in known:
-            facts["bucket"]["quota_bytes"] = known["quota_bytes"]
-        return {"s3": facts}
-
-    def look_at_management(self) -> dict[str, Any]:
-        """Topic `objectscale`."""
-        names = [str(p["bucket"]) for p in self.lab.profiles.values() if p.get("bucket")]
-        return {"objectscale": store.management(self.data, self.about, names, simulated=self.simulated)}
 
     def job(self, engine: str, **more: Any) -> dict[str, Any]:
         """A job for NIXL or LMCache, with the parameters of the profile that uses this engine."""
@@ -177,11 +127,6 @@ class Bench:
         self.tell("the lab's object store is restarted with its fault interface")
         self._kept.enter_context(programs.store_with(self.lab, ["--admin-port", str(port)]))
         return port
-
-    def without_fault_port(self) -> None:
-        """Put the lab's own store back, for drills that stop or replace it."""
-        self._kept.close()
-        self.__dict__.pop("_fault_port", None)
 
 
 def free_port() -> int:

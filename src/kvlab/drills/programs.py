@@ -1,4 +1,4 @@
-"""The lab's programs in a drill's hands: looked up, paused, stopped for a while, run with other arguments.
+"""The lab's programs in a drill's hands: looked up, stopped for a while, run with other arguments.
 
 The only module of the drills that knows what runs the lab's programs.
 """
@@ -6,7 +6,6 @@ The only module of the drills that knows what runs the lab's programs.
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import subprocess
 import time
@@ -15,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kvlab.errors import KvlabError
-from kvlab.serving import health, processes, profiles
+from kvlab.serving import health, profiles
 from kvlab.serving.answers import answers
 from kvlab.serving.lab import Lab
 from kvlab.serving.supervisor import Supervisor
@@ -27,39 +26,15 @@ _PR_SET_PDEATHSIG = 1
 
 def require_up(lab: Lab) -> str:
     """The profile that runs. Raises KvlabError when the lab is down or serves nothing."""
-    name = profiles.running(lab) if Supervisor(lab.state_dir).alive() else None
+    name = profiles.running(lab)
     if name is None:
         raise KvlabError("the lab is down, and a drill breaks one that is up; run ./lab up first.")
     return name
 
 
-def pids(lab: Lab) -> list[int]:
-    """Every process of the lab."""
-    return [process.pid for process in processes.of_lab(lab.state_dir)]
-
-
 def pid_of(lab: Lab, program: str) -> int:
     """The process of one program."""
     return Supervisor(lab.state_dir).program(program).pid
-
-
-def engine_of(lab: Lab, profile: str) -> int:
-    """The process of vLLM's engine, the child that computes."""
-    server = pid_of(lab, f"vllm-{profile}")
-    for process in processes.of_lab(lab.state_dir):
-        if process.ppid() == server and "EngineCore" in " ".join([process.name(), *process.cmdline()]):
-            return int(process.pid)
-    raise KvlabError(f"vLLM (process {server}) has no engine process of its own; nothing can be paused.")
-
-
-@contextmanager
-def paused(pid: int) -> Iterator[None]:
-    """The process stands still meanwhile."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

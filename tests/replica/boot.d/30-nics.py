@@ -67,6 +67,9 @@ def runtime(device: str, netdev: str, ofed: bool) -> None:
 
 for _, _, one in nics:
     firmware(one.pci)
+# Its presence is how a host shows that its RDMA core registers memory by dma-buf.
+symbols = "0000000000000000 T ib_umem_dmabuf_get\t[ib_uverbs]\n" if "ib_uverbs" in modules else ""
+write(home / "proc/kallsyms", symbols)
 if "mlx5_ib" in modules:
     fake_sysfs.write(
         sysfs,

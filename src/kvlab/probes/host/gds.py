@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from kvlab.hostparsers import gdscheck as parser
 from kvlab.probes.host import network
 from kvlab.probes.host.driver import origins
 from kvlab.probes.host.tools import dpkg, root, said, text
 
 GDSCHECK = ("/usr/local/cuda/gds/tools/gdscheck", "/usr/local/cuda/gds/tools/gdscheck.py", "gdscheck")
-_LINE = re.compile(r"^\s*([\w -]+?)\s*:\s*(Supported|Unsupported|compat.*)\s*$", re.IGNORECASE)
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
@@ -53,9 +53,8 @@ def gdscheck(output: str | None) -> dict[str, str] | None:
     """`gdscheck -p` as {what: Supported or Unsupported}, and "driver": nvidia-fs's version or nothing."""
     if output is None:
         return None
-    found = {match[1]: match[2] for match in map(_LINE.match, output.splitlines()) if match}
-    driver = re.search(r"nvidia[-_]fs version:\s*([\d.]+)", output)
-    return {**found, "driver": driver[1] if driver else ""}
+    found = parser.parse(output)
+    return {**found["support"], "driver": found["versions"].get("nvidia_fs", "")}
 
 
 def registrations(profile: str | None) -> list[int]:
