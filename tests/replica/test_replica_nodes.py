@@ -48,7 +48,8 @@ def test_after_a_reboot_a_converged_node_has_its_roce_settings_again(replica: An
     qos = "/var/lib/kvlab-standins/mlnx_qos/rail0.json"
     assert '"trust": "dscp"' in host.check_output("cat %s", qos)
     replica.reboot(name)
-    host.check_output("systemctl start kvlab-roce@rail0 kvlab-roce@rail1")
+    host.run("systemctl is-system-running --wait")
+    host.check_output("systemctl is-active kvlab-roce@rail0 kvlab-roce@rail1")
     for rail in ("rail0", "rail1"):
         done = host.run(f"/usr/local/lib/kvlab/roce_settings.py /etc/kvlab/roce/{rail}.json --check")
         assert (done.rc, done.stdout) == (0, "")
