@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Stand-in for nvidia-smi: `topo -m`, `-L`, `--query-gpu=FIELDS --format=csv[,noheader][,nounits]`, `-pm 0|1`.
+"""Stand-in for nvidia-smi: `topo -m`, `-L`, `-pm 0|1`, `--query-gpu=FIELDS` and `--query-remapped-rows=FIELDS`
+with `--format=csv[,noheader][,nounits]`.
 
 State: nvidia-smi/topo.txt is what `topo -m` prints; nvidia-smi/gpus.json a list of GPUs, each with the fields of
 `--help-query-gpu` that a test wants, dots as they are there. An empty file is a host without GPU, a missing one a
@@ -80,8 +81,12 @@ if words == ["-L"]:
 elif words[:1] == ["-pm"] and words[1:] in (["0"], ["1"]):
     mode = "Enabled" if words[1] == "1" else "Disabled"
     state.write_text(json.dumps([{**gpu, "persistence_mode": mode} for gpu in gpus], indent=1))
-elif "--query-gpu" in asked and asked.get("--format", "").startswith("csv"):
-    names = [name.strip() for name in asked["--query-gpu"].split(",")]
+elif asked.keys() & {"--query-gpu", "--query-remapped-rows"} and asked.get("--format", "").startswith("csv"):
+    if "--query-remapped-rows" in asked:
+        # That query has names of its own for what tells GPUs apart.
+        gpus = [{**gpu, "gpu_bus_id": gpu["pci.bus_id"]} for gpu in gpus]
+    fields = asked.get("--query-gpu") or asked["--query-remapped-rows"]
+    names = [name.strip() for name in fields.split(",")]
     query(names, [word.strip() for word in asked["--format"].split(",")], gpus)
 else:
     end(1, f"this stand-in of nvidia-smi does not know {' '.join(words)}")

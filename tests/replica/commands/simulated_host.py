@@ -103,6 +103,10 @@ def smi_gpus(about: dict[str, Any]) -> list[dict[str, Any]]:
             "persistence_mode": "Disabled",
             "memory.total": 81559,
             "vbios_version": "96.00.74.00.1A",
+            "ecc.errors.uncorrected.volatile.total": 0,
+            "remapped_rows.uncorrectable": 0,
+            "remapped_rows.pending": "No",
+            "remapped_rows.failure": "No",
         }
         for slot, one in enumerate(gpus(about))
     ]
