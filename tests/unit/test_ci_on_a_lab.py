@@ -1,4 +1,4 @@
-"""ci/hardware and ci/nightly with stand-ins for the programs they call: what they do in which order, and when they end red."""
+"""ci/hardware and ci/nightly with stand-ins for what they call: what they do in which order, and when they end red."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
+WRITE_RESULT = 'import json, sys; open(json.loads(sys.argv[1])["kvlab_ttft_output"], "w").write("{}")'
+PIPELINE = ("CI", "GITHUB", "BUILD_", "KVLAB")  # what variables of a pipeline begin with
+
 PROGRAMS = {
     "ansible-playbook": """
         case "$*" in
             *lock.yml*"nightly"* | *lock.yml*"hardware"*) exit "${LOCK:-0}" ;;
             *site.yml*"kvlab_stack=${BROKEN_STACK:-none}"*) exit 2 ;;
-            *ttft.yml*) python -c 'import json, sys; open(json.loads(sys.argv[1])["kvlab_ttft_output"], "w").write("{}")' "$5" ;;
+            *ttft.yml*) python -c "$WRITE_RESULT" "$5" ;;
         esac""",
     "kvlab": """
         case "$*" in
@@ -49,11 +52,11 @@ class Checkout:
     def run(self, script: str, *arguments: str, **environment: str) -> int:
         log = self.folder / "calls"
         log.write_text("")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "GITHUB", "BUILD_", "KVLAB"))}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(PIPELINE)}
         done = subprocess.run(
             [self.folder / "ci" / script, "lab-inventory", *arguments],
             cwd=self.folder,
-            env=clean | {"CALLS": str(log)} | environment,
+            env=clean | {"CALLS": str(log), "WRITE_RESULT": WRITE_RESULT} | environment,
             capture_output=True,
             text=True,
             check=False,
@@ -94,14 +97,20 @@ def checkout(tmp_path: Path) -> Checkout:
 
 def test_a_lab_is_held_brought_up_proved_and_freed_in_this_order(checkout: Checkout) -> None:
     assert checkout.run("hardware") == 0, checkout.output
-    order = [checkout.calls.index(checkout.called(words)[0]) for words in ("/lock.yml", "site.yml", "pytest", "/unlock.yml")]
+    order = [
+        checkout.calls.index(checkout.called(words)[0])
+        for words in ("/lock.yml", "site.yml", "pytest", "/unlock.yml")
+    ]
     assert order == sorted(order)
     assert "--require-hardware" in checkout.called("pytest")[0]
     assert not checkout.called("logs.yml")
     assert (checkout.folder / ".cache/artifacts/hardware/junit.xml").exists()
 
 
-@pytest.mark.parametrize(("trouble", "status"), [({"PYTEST": "1"}, 1), ({"DOCTOR": "1"}, 1), ({"DOCTOR": "2"}, 2), ({"KILLED": "1"}, 143)])
+@pytest.mark.parametrize(
+    ("trouble", "status"),
+    [({"PYTEST": "1"}, 1), ({"DOCTOR": "1"}, 1), ({"DOCTOR": "2"}, 2), ({"KILLED": "1"}, 143)],
+)
 def test_what_is_not_proven_is_not_green_and_leaves_logs_and_a_free_lab(
     trouble: dict[str, str], status: int, checkout: Checkout
 ) -> None:
@@ -158,10 +167,14 @@ def test_the_next_stack_stays_only_where_the_gate_says_pass(checkout: Checkout) 
     assert "--across lab.stack --across versions" in across
     for script in ("hardware", "nightly"):
         checkout.run(script, "plan.yml")
-        assert checkout.called("site.yml")[0].endswith("kvlab_stack=new"), "it is this lab's stack from now on"
+        assert checkout.called("site.yml")[0].endswith("kvlab_stack=new"), (
+            "it is this lab's stack from now on"
+        )
 
 
-@pytest.mark.parametrize(("trouble", "status"), [({"GATE_NEXT": "1"}, 1), ({"GATE_NEXT": "3"}, 3), ({"BROKEN_STACK": "new"}, 2)])
+@pytest.mark.parametrize(
+    ("trouble", "status"), [({"GATE_NEXT": "1"}, 1), ({"GATE_NEXT": "3"}, 3), ({"BROKEN_STACK": "new"}, 2)]
+)
 def test_any_other_verdict_brings_the_old_stack_back(
     trouble: dict[str, str], status: int, checkout: Checkout
 ) -> None:

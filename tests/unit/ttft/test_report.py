@@ -307,12 +307,19 @@ def test_the_command_writes_page_and_pngs(tmp_path: Path) -> None:
 
 def test_what_the_doctor_printed_is_taken_as_findings(tmp_path: Path) -> None:
     facts = labfacts.LabFacts(
-        "bench", True, "2026-12-01T00:00:00Z", {"node1": {"simulated": True, "kernel": {"running": ""}}}, {}, ()
+        "bench",
+        True,
+        "2026-12-01T00:00:00Z",
+        {"node1": {"simulated": True, "kernel": {"running": ""}}},
+        {},
+        (),
     )
     found = diagnosis.diagnose(facts, diagnosis.select())
     (tmp_path / "doctor.json").write_text(json.dumps(found.as_json()))
     listed = verdicts.findings(tmp_path / "doctor.json")
-    assert [(one.id, one.status) for one in listed] == [(group.check.id, group.status) for group in found.groups]
+    assert [(one.id, one.status) for one in listed] == [
+        (group.check.id, group.status) for group in found.groups
+    ]
     assert listed
     assert any(line.startswith("node1: ") for one in listed for line in one.evidence)
 
