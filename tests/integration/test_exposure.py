@@ -26,3 +26,17 @@ def test_every_program_listens_on_loopback_or_on_the_address_that_the_inventory_
         if not ipaddress.ip_address(one["address"]).is_loopback and one["address"] not in told
     ]
     assert not exposed, "\n".join(exposed)
+
+
+def test_no_server_runs_a_script_that_is_sent_to_it(bench: Bench) -> None:
+    """LMCache has POST /run_script. Releases before 0.5.6 have no switch for it in MP mode, and this test fails there."""
+    ports = bench.host.variables("kvlab_ports")["kvlab_ports"]
+    found = bench.tools_probe("listeners", {"state_dir": str(bench.lab.state_dir)})
+    asked = {ports["vllm"], ports["lmcache_http"]} & {one["port"] for one in found["listeners"]}
+    assert ports["vllm"] in asked, "vLLM is up, and was not seen listening"
+    for port in asked:
+        url = f"http://{bench.lab.data['address']}:{port}/run_script"
+        answer = bench.host.output(
+            f"curl -s -m 30 -o /dev/null -w '%{{http_code}}' -F script=@/dev/null {url}"
+        )
+        assert answer == "404", f"{url} answered {answer}"

@@ -1,8 +1,8 @@
 """Which TCP ports the lab's own programs listen on, and at which addresses.
 
-Job: {"state_dir": "/srv/kvlab/.lab"}. The lab's own are units kvlab-* of systemd and what the supervisord of
-that folder started. Facts: `programs`, how many processes these are; `listeners`, each with address, port and command line. The
-kernel tells a process's sockets to its user and to root alone, so that the probe runs as one of them.
+Job: {"state_dir": "/srv/kvlab/.lab"}. The lab's own are units kvlab-* of systemd and what the supervisord of that
+folder started. Facts: `programs`, how many processes these are; `listeners`, each with address, port and command line.
+The kernel tells a process's sockets to its user and to root alone, so that the probe runs as one of them.
 """
 
 from __future__ import annotations
