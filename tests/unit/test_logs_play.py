@@ -1,4 +1,4 @@
-"""playbooks/logs.yml: what a failed run leaves holds the logs of every host, and no secret of any file that the lab keeps one in."""
+"""playbooks/logs.yml: a failed run leaves the logs of every host, and no secret of any file that the lab keeps one in."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ def test_no_secret_of_the_lab_is_in_the_artifacts_or_in_the_plays_own_output(tmp
 
     assert done.returncode == 0, done.stdout + done.stderr
     for host in ("node1", "store"):
-        assert (collected / host / "vllm.log").read_text() == "signing with [taken out] for kvlab\n" * len(KEYS)
+        assert (collected / host / "vllm.log").read_text() == "signing with [taken out] for kvlab\n" * len(
+            KEYS
+        )
     for name, key in KEYS.items():
         assert key not in done.stdout + done.stderr, name
