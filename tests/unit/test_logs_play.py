@@ -1,4 +1,4 @@
-"""playbooks/logs.yml: a failed run leaves the logs of every host, and no secret of any file that the lab keeps one in."""
+"""playbooks/logs.yml: a failed run leaves the logs of every host, and no secret of any file that holds one."""
 
 from __future__ import annotations
 
