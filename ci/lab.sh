@@ -1,14 +1,13 @@
 # shellcheck shell=sh
 # Read by ci/hardware and ci/nightly: what a run on a lab begins and ends with. POSIX sh.
-# Sets: inventory, artifacts (a folder of this script's own, emptied), history (kept from night to night).
-# The caller calls `hold PURPOSE` once; whatever happens then, the lab is freed at the end.
+# Sets: inventory, artifacts (a folder of this script's own), history (kept from night to night).
+# The caller calls `hold PURPOSE` once, which empties artifacts; whatever happens then, the lab is freed at the end.
 inventory=${1:-}
 if [ -z "$inventory" ] || [ ! -e "$inventory" ]; then
     echo "$0: name the lab's inventory, such as inventories/my-lab; there is no '$inventory'." >&2
     exit 2
 fi
 artifacts=${KVLAB_ARTIFACTS:-.cache/artifacts}/${0##*/}
-rm -rf "$artifacts"
 mkdir -p "$artifacts"
 artifacts=$(cd "$artifacts" && pwd -P)
 history=${KVLAB_HISTORY:-.lab/history}
@@ -73,4 +72,5 @@ hold() {
     trap 'exit 143' TERM
     play playbooks/lock.yml -e "$(as_json kvlab_lock_holder "$holder" kvlab_lock_purpose "$1")"
     held=yes
+    rm -rf "${artifacts:?}"/*
 }

@@ -121,10 +121,14 @@ def test_what_is_not_proven_is_not_green_and_leaves_logs_and_a_free_lab(
 
 @pytest.mark.parametrize("script", ["hardware", "nightly"])
 def test_a_lab_that_somebody_else_holds_is_left_alone(script: str, checkout: Checkout) -> None:
+    others = checkout.folder / ".cache/artifacts" / script / "of-the-run-that-holds-it"
+    others.parent.mkdir(parents=True)
+    others.touch()
     assert checkout.run(script, "plan.yml", LOCK="2") == 2
     assert not checkout.called("site.yml")
     assert not checkout.called("/logs.yml"), "the logs are those of the other's run"
     assert not checkout.called("pytest")
+    assert others.exists()
 
 
 def test_whoever_holds_it_is_named_whole(checkout: Checkout) -> None:
