@@ -70,7 +70,10 @@ hold() {
     trap free EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    play playbooks/lock.yml -e "$(as_json kvlab_lock_holder "$holder" kvlab_lock_purpose "$1")"
+    play playbooks/lock.yml -e "$(as_json kvlab_lock_holder "$holder" kvlab_lock_purpose "$1")" || {
+        echo "$0: the lab was not taken, and nothing of it was touched; the message above says why." >&2
+        exit 2
+    }
     held=yes
     rm -rf "${artifacts:?}"/*
 }

@@ -203,3 +203,11 @@ def test_what_is_not_there_is_said_before_the_lab_is_held(
     assert checkout.run(script, *words) == 2
     assert told in checkout.output
     assert not checkout.calls
+
+
+@pytest.mark.parametrize("given", [["--inventory", "inventories/local"], ["--inventory=inventories/local"]])
+def test_the_suite_knows_its_options_however_they_are_written(given: list[str]) -> None:
+    command = [sys.executable, "-m", "pytest", *given, "--require-hardware", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--require-hardware" in done.stdout
