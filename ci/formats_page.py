@@ -18,7 +18,10 @@ import kvlab.checks
 from kvlab import junit, stacks
 from kvlab.checks import REGISTRY
 from kvlab.doctor import labfacts, waivers
-from kvlab.ttft import plan, result
+from kvlab.doctor.diagnosis import Diagnosis, Group
+from kvlab.drills import record
+from kvlab.emulator import log
+from kvlab.ttft import plan, result, verdict
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
 BEGIN, END = "<!-- from the source by ci/formats_page.py: {} -->\n", "<!-- end -->\n"
@@ -53,6 +56,13 @@ def told(module: ModuleType) -> str:
     return f"{text}\n{textwrap.dedent(rest)}\n"
 
 
+def keys(kind: type) -> str:
+    """The keys that a class's `as_json` writes, in their order."""
+    source = inspect.getsource(kind.as_json)  # type: ignore[attr-defined]
+    listed = ", ".join(f"`{key}`" for key in re.findall(r'^ +"(\w+)":', source, re.MULTILINE))
+    return f"**{kind.__name__}**: {' '.join((kind.__doc__ or '').split())} Keys: {listed}.\n"
+
+
 def stack_keys() -> str:
     """Keys of a stack file and what they hold."""
     rows = [f"| `{key}` | {word} | required |" for key, (_, word) in stacks._KINDS.items()]
@@ -79,10 +89,16 @@ def parts() -> dict[str, str]:
     return {
         "plan": fields(plan.Plan) + "\n" + fields(plan.Limits),
         "result": "\n".join(map(fields, (result.Result, result.Start, result.Pass, result.Stages))),
+        "gate": "\n".join(
+            map(fields, (verdict.Verdict, verdict.ProfileVerdict, verdict.StageVerdict, verdict.CellVerdict))
+        ),
         "stack": stack_keys(),
         "facts": told(labfacts),
         "topics": topics(),
+        "doctor": keys(Diagnosis) + "\n" + keys(Group),
         "waivers": told(waivers),
+        "drills": told(record),
+        "access-log": told(log),
         "junit": told(junit),
     }
 

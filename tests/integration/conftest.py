@@ -1,6 +1,7 @@
 """Fixtures of the integration suite: it fails, and never skips, when the lab is not up.
 
-The suite runs once for each GPU host of the inventory (--inventory; default: the local lab).
+The suite runs once for each GPU host of the inventory (--inventory; default: the local lab). Its options stand in the
+conftest.py at the root.
 """
 
 from __future__ import annotations
@@ -23,18 +24,6 @@ from kvlab.serving.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[2]
 LAB_JSON = Path("/etc/kvlab/lab.json")  # where systemd runs the programs
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("kvlab")
-    group.addoption("--inventory", help="Inventory of the lab to prove (default: inventories/local).")
-    group.addoption(
-        "--require-hardware", action="store_true", help="What lacks its hardware fails, not skips."
-    )
-    group.addoption("--destructive", action="store_true", help="Allow tests that disturb a lab that is real.")
-    group.addoption(
-        "--soak", type=int, default=0, metavar="SECONDS", help="How long the soak test transfers."
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

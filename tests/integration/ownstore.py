@@ -35,6 +35,7 @@ class OwnStore:
     bench: Bench
     port: int = 0
     admin_port: int = 0
+    tls_port: int = 0
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -42,14 +43,25 @@ class OwnStore:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def tls_endpoint(self) -> str:
+        return f"https://127.0.0.1:{self.tls_port}"
+
+    @property
+    def certificate(self) -> Path:
+        """What a client must trust: made at the first start with TLS, self-signed as a new array's is."""
+        return self.folder / "state" / "tls" / "cert.pem"
+
+    @property
     def s3(self) -> Any:
         data = self.bench.lab.data
         return s3_bucket.client(self.endpoint, data["region"], data["secrets_file"])
 
-    def start(self) -> None:
-        """Start it, again on the same ports, and wait until it listens."""
+    def start(self, *, tls: bool = False) -> None:
+        """Start it, again on the same ports, and wait until it listens; with `tls` on a port with TLS, too."""
         self.port = self.port or _free_port()
         self.admin_port = self.admin_port or _free_port()
+        if tls:
+            self.tls_port = self.tls_port or _free_port()
         users = self.folder / "users.json"
         users.touch(mode=0o600)
         access_key, secret_key = key_pair(self.bench.lab.data["secrets_file"])
@@ -62,7 +74,7 @@ class OwnStore:
             str(self.folder / "state"),
         ]
         command += ["--s3-port", str(self.port), "--admin-port", str(self.admin_port), "--users", str(users)]
-        command += ["--access-log", str(self.folder / "log")]
+        command += ["--access-log", str(self.folder / "log"), "--tls-port", str(self.tls_port)]
         with (self.folder / "output").open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
         deadline = time.monotonic() + START_S
@@ -92,11 +104,14 @@ class OwnStore:
         """Clear every fault."""
         httpx.delete(f"http://127.0.0.1:{self.admin_port}/faults", trust_env=False).raise_for_status()
 
-    def job(self, engine: str, **more: Any) -> dict[str, Any]:
-        """A job for NIXL against this store."""
+    def job(self, engine: str, *, tls: bool = False, trusted: bool = True, **more: Any) -> dict[str, Any]:
+        """A job for NIXL against this store; with `tls` over TLS, its certificate `trusted` or not."""
         job = self.bench.job(engine, **more)
-        params = job["params"] | {"endpoint_override": self.endpoint}
-        return job | {"endpoint": self.endpoint, "params": params}
+        endpoint = self.tls_endpoint if tls else self.endpoint
+        params = job["params"] | {"endpoint_override": endpoint}
+        if tls:
+            params |= {"scheme": "https"} | ({"ca_bundle": str(self.certificate)} if trusted else {})
+        return job | {"endpoint": endpoint, "params": params}
 
     def requests(self) -> list[Facts]:
         """All that it has logged."""

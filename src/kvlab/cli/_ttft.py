@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import uuid
@@ -179,7 +180,9 @@ def _store(lab: labs.Lab) -> object:
 
 
 def _commit() -> str:
-    """The checkout's commit; empty outside of one."""
+    """The checkout's commit (KVLAB_COMMIT where a host has the package alone); empty outside of one."""
+    if given := os.environ.get("KVLAB_COMMIT"):
+        return given
     try:
         done = subprocess.run(
             ["git", "rev-parse", "HEAD"],

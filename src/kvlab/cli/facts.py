@@ -46,7 +46,7 @@ def collect(output: Path, inventory: Path | None, anonymize: bool, round_trip: b
 
     facts = collector.lab(inventory, tell=lambda line: click.echo(line, err=True), round_trip=round_trip)
     if anonymize:
-        facts = names.anonymize(facts, _known_secrets() if inventory is None else ())
+        facts = names.anonymize(facts, _known_secrets())
     labfacts.write(facts, output)
     click.echo(f"wrote {output}: {len(facts.hosts)} host(s), {sum(map(len, facts.hosts.values()))} topics")
     for problem in facts.problems:

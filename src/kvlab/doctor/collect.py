@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,22 @@ def lab(inventory: Path | None, tell: Tell, *, round_trip: bool = False) -> LabF
     """
     if inventory is None:
         return _local(tell, round_trip=round_trip)
+    tell(f"reading {inventory}")
+    members = hosts.of_inventory(inventory)
+    if _is_the_local_lab(members):
+        return _local(tell, round_trip=round_trip)
     if round_trip:
         raise KvlabError("--round-trip moves bytes in the local lab; leave it out with an inventory.")
-    return _remote(inventory, tell)
+    return _remote(inventory, members, tell)
+
+
+def _is_the_local_lab(members: Sequence[hosts.Host]) -> bool:
+    """Whether an inventory is that of the lab of this folder: it must be judged alike by either name."""
+    from kvlab.serving import lab as labs
+
+    found = labs.find()
+    places = [host.get("kvlab_state_dir") for host in members if host.local]
+    return found is not None and len(members) == 1 and places == [str(found.state_dir)]
 
 
 def now() -> str:
@@ -95,9 +108,7 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     return LabFacts("local", found.simulated, now(), everything, applies)
 
 
-def _remote(inventory: Path, tell: Tell) -> LabFacts:
-    tell(f"reading {inventory}")
-    members = hosts.of_inventory(inventory)
+def _remote(inventory: Path, members: Sequence[hosts.Host], tell: Tell) -> LabFacts:
     jobs = {host.name: _job(host) for host in members}
     found: dict[str, Mapping[str, Any]] = {}
     applies: dict[str, tuple[str, ...]] = {}

@@ -58,14 +58,23 @@ def gate(path: Path) -> Verdict:
 def findings(path: Path) -> list[Finding]:
     """Findings of checks recorded in a file: a JSON list, or an object whose `findings` is one.
 
-    Raises KvlabError when it is something else.
+    What `kvlab doctor --json` printed is such an object. Raises KvlabError when it is something else.
     """
     content = _decode(path)
     listed = content.get("findings") if isinstance(content, dict) else content
     try:
-        return msgspec.convert(listed, list[Finding])
-    except msgspec.ValidationError as error:
+        return msgspec.convert([*map(_of_doctor, listed or ())], list[Finding])
+    except (msgspec.ValidationError, TypeError) as error:
         raise KvlabError(f"{path} holds no findings of kvlab's checks ({error}); name their JSON.") from None
+
+
+def _of_doctor(group: Any) -> Any:
+    """A finding from one of the doctor's, whose evidence has its hosts; a waived one is still what it was: no pass."""
+    if not isinstance(group, dict) or not isinstance(group.get("evidence"), dict):
+        return group
+    lines = [f"{host}: {line}" for host, told in group["evidence"].items() for line in told or ("",)]
+    status = "fail" if group.get("status") == "waived" else group.get("status")
+    return {**group, "status": status, "evidence": [*lines, *group.get("waivers", ())]}
 
 
 def quantity(claim: Claim, value: float | None) -> str:

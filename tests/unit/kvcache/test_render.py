@@ -291,3 +291,20 @@ def test_a_missing_field_is_named(values: dict[str, Any]) -> None:
     del values["max_model_len"]
     with pytest.raises(KvlabError, match="max_model_len"):
         files(values)
+
+
+def test_nothing_that_is_rendered_opens_lmcaches_internal_api_or_its_run_script(
+    values: dict[str, Any], in_process: dict[str, Any]
+) -> None:
+    for spec in (values, in_process):
+        text = "\n".join(files(spec).values()).lower().replace("-", "_")
+        assert "chunk_size" in text
+        assert "internal_api" not in text
+        assert "run_script" not in text
+
+
+def test_an_endpoint_with_tls_is_given_with_what_it_is_trusted_by(values: dict[str, Any]) -> None:
+    secure = adapter(files(values, endpoints=["https://store:9021"], ca_bundle="/etc/kvlab/ca.pem"))
+    given = secure["backend_params"]
+    assert (given["scheme"], given["ca_bundle"]) == ("https", "/etc/kvlab/ca.pem")
+    assert "ca_bundle" not in adapter(files(values))["backend_params"]

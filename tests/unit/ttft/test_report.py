@@ -15,6 +15,7 @@ import ttft_generator
 from click.testing import CliRunner
 
 from kvlab.cli import kvlab
+from kvlab.doctor import diagnosis, labfacts
 from kvlab.errors import KvlabError
 from kvlab.report import load, page, series, verdicts
 from kvlab.report.series import Key
@@ -302,6 +303,37 @@ def test_the_command_writes_page_and_pngs(tmp_path: Path) -> None:
     pngs = {file.stem: file.read_bytes() for file in (tmp_path / "out" / "figures").glob("*.png")}
     assert pngs.keys() == {*FIGURES, "history"}
     assert all(content.startswith(b"\x89PNG") for content in pngs.values())
+
+
+def test_what_the_doctor_printed_is_taken_as_findings(tmp_path: Path) -> None:
+    facts = labfacts.LabFacts(
+        "bench",
+        True,
+        "2026-12-01T00:00:00Z",
+        {"node1": {"simulated": True, "kernel": {"running": ""}}},
+        {},
+        (),
+    )
+    found = diagnosis.diagnose(facts, diagnosis.select())
+    (tmp_path / "doctor.json").write_text(json.dumps(found.as_json()))
+    listed = verdicts.findings(tmp_path / "doctor.json")
+    assert [(one.id, one.status) for one in listed] == [
+        (group.check.id, group.status) for group in found.groups
+    ]
+    assert listed
+    assert any(line.startswith("node1: ") for one in listed for line in one.evidence)
+
+
+def test_a_waived_finding_is_shown_with_its_waiver_and_as_no_pass(tmp_path: Path) -> None:
+    group = {
+        "id": "RDMA004", "severity": "major", "status": "waived", "title": "PFC is off", "stage": "host",
+        "hosts": ["node1"], "evidence": {"node1": ["pfc 0"]}, "remedy": "Set it.", "source": "facts",
+        "simulated": None, "waivers": ["waived by ops until 2027-01-01: being replaced"],
+    }  # fmt: skip
+    (tmp_path / "doctor.json").write_text(json.dumps({"findings": [group]}))
+    (found,) = verdicts.findings(tmp_path / "doctor.json")
+    assert found.status == "fail"
+    assert found.evidence == ("node1: pfc 0", "waived by ops until 2027-01-01: being replaced")
 
 
 @pytest.mark.parametrize(
