@@ -11,8 +11,9 @@ import json
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kvlab.doctor import collect, configuration, store
 from kvlab.doctor.labfacts import LAB, LabFacts
@@ -24,6 +25,7 @@ from kvlab.probes import host as host_probes
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
+T = TypeVar("T")
 PROFILE_OF_ENGINE = {"standard": "s3-http", "dell": "s3-rdma"}
 PROBE_S = 120.0
 
@@ -34,13 +36,17 @@ class Bench:
     def __init__(self, lab: Lab, tell: Tell) -> None:
         self.lab, self.tell = lab, tell
         self.profile = programs.require_up(lab)
-        self._kept = contextlib.ExitStack()
+        self._store = contextlib.ExitStack()
+        self._session = contextlib.ExitStack()
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        try:
+            self._session.close()
+        finally:
+            self._store.close()
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -175,12 +181,16 @@ class Bench:
         """The fault interface of the lab's store, which is started again with one until the bench is closed."""
         port = free_port()
         self.tell("the lab's object store is restarted with its fault interface")
-        self._kept.enter_context(programs.store_with(self.lab, ["--admin-port", str(port)]))
+        self._store.enter_context(programs.store_with(self.lab, ["--admin-port", str(port)]))
         return port
+
+    def keep(self, held: AbstractContextManager[T]) -> T:
+        """Enter `held` until the bench is closed."""
+        return self._session.enter_context(held)
 
     def without_fault_port(self) -> None:
         """Put the lab's own store back, for drills that stop or replace it."""
-        self._kept.close()
+        self._store.close()
         self.__dict__.pop("_fault_port", None)
 
 

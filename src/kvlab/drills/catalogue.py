@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvlab.drills import transfers
+from kvlab.drills import serving, store, transfers
 from kvlab.drills.drill import Drill
 from kvlab.errors import KvlabError
 
 DRILLS: dict[str, Drill] = {}
 
-for _area in (transfers,):
+for _area in (transfers, store, serving):
     for _drill in _area.DRILLS:
         if _drill.name in DRILLS:
             raise ValueError(f"two drills are named {_drill.name}")

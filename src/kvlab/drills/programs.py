@@ -21,6 +21,9 @@ from kvlab.serving.supervisor import Supervisor
 
 STORE = "objectscale"
 START_S = 30.0
+SETTLE_S = 3.0
+"""What still answers right after its engine was killed has ended by then."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -71,6 +74,33 @@ def stopped(lab: Lab, program: str, url: str, start_s: float = START_S) -> Itera
     finally:
         supervisor.start_program(program)
         health.wait(supervisor, program, url, start_s)
+
+
+@contextmanager
+def program_stopped(lab: Lab, program: str) -> Iterator[None]:
+    """The program does not run meanwhile; afterwards it is started."""
+    supervisor = Supervisor(lab.state_dir)
+    supervisor.stop_program(program)
+    try:
+        yield
+    finally:
+        supervisor.start_program(program)
+
+
+def serve_again(lab: Lab, profile: str, limit_s: float) -> None:
+    """Start what of the profile does not run, and wait until all of it answers.
+
+    A program that is just being restarted by its supervisor may change its process meanwhile, so this is asked of its
+    address alone. Raises KvlabError when something does not answer in time.
+    """
+    supervisor, deadline = Supervisor(lab.state_dir), time.monotonic() + limit_s
+    time.sleep(SETTLE_S)
+    for program, url, _ in profiles.programs_of(lab, profile):
+        while not health.answers(url):
+            supervisor.start_program(program)
+            if time.monotonic() > deadline:
+                raise KvlabError(f"{program} does not answer again after {limit_s:.0f} s; run ./lab up.")
+            time.sleep(1.0)
 
 
 @contextmanager
