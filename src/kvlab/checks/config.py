@@ -166,6 +166,17 @@ def _defects(facts: TopicFacts) -> Verdict:
 
 
 @config(
+    "LMC113",
+    "LMCache has a handler for the way in which vLLM's engine transfers",
+    remedy="Write --supported-transfer-mode auto: on a CPU the engine drives the transfer, LMCache's default has no "
+    "handler for that, and the cache is silently off.",
+    source="facts/local_stack.md; issue 8, drill wrong transfer mode",
+)
+def _transfer_mode(facts: TopicFacts) -> Verdict:
+    return _rules(facts, ("MPS002",), "the transfer mode is the engine's")
+
+
+@config(
     "NIXL014",
     "Every parameter given to NIXL is one that it reads, as text",
     remedy="Correct the name, and put values in quotes: NIXL ignores what it does not know without a word.",

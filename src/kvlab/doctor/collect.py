@@ -10,11 +10,14 @@ import concurrent.futures
 import datetime
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvlab.doctor import configuration, hosts, store
 from kvlab.doctor.labfacts import LAB, LabFacts, Problem
 from kvlab.errors import KvlabError
+
+if TYPE_CHECKING:
+    from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
 
@@ -42,33 +45,15 @@ def now() -> str:
 
 def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     from kvlab.serving import lab as labs
-    from kvlab.serving import processes, profiles
+    from kvlab.serving import profiles
 
     found = labs.load()
     data = found.data
     running = profiles.running(found) or found.configured_profile
     profile = found.profiles[running]
-    cached = profile["mode"] != "none"
     tell(f"probing this machine (profile {running})")
-    topics = ["files", "processes", "vllm", "venv", "profile"] + (
-        ["lmcache", "lmcache_log"] if cached else []
-    )
-    job = {
-        "topics": topics,
-        "secrets": [f"{found.state_dir}/secrets/*", f"{found.state_dir}/etc/profiles/*/secret.env"],
-        "expected": ["vllm", *(["lmcache"] if cached else [])],
-        "registers": 0,
-        "nofile_needed": 1024,
-        "pids": [process.pid for process in processes.of_lab(found.state_dir)],
-        "lmcache_url": f"http://{data['address']}:{data['ports']['lmcache_http']}",
-        "vllm_url": f"http://{data['address']}:{data['ports']['vllm']}",
-        "connector": cached,
-        "log": str(found.state_dir / "log" / f"lmcache-{running}.log"),
-        "profile_dir": profile["dir"],
-        "venv": configuration.venv_job(
-            str(data["stack"]), data["serving_python"], str(data["lib_dir"]), profile
-        ),
-    }
+    job = local_job(found, running)
+    topics = job["topics"]
     host = hosts.Host("localhost", {"ansible_connection": "local"})
     facts, _ = hosts.collect(host, job)
     facts = configuration.with_config(facts, running)
@@ -93,6 +78,38 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
         applies[LAB] = (*applies[LAB], "roundtrip", "path")
     everything = {host.name: facts, **({LAB: lab_topics} if lab_topics else {})}
     return LabFacts("local", found.simulated, now(), everything, applies)
+
+
+def local_job(found: Lab, running: str) -> dict[str, Any]:
+    """What to collect on this machine for the profile that runs."""
+    from kvlab.serving import processes
+
+    data, profile = found.data, found.profiles[running]
+    cached = profile["mode"] != "none"
+    topics = [
+        "files",
+        "processes",
+        "vllm",
+        "venv",
+        "profile",
+        *(["lmcache", "lmcache_log"] if cached else []),
+    ]
+    return {
+        "topics": topics,
+        "secrets": [f"{found.state_dir}/secrets/*", f"{found.state_dir}/etc/profiles/*/secret.env"],
+        "expected": ["vllm", *(["lmcache"] if cached else [])],
+        "registers": 0,
+        "nofile_needed": 1024,
+        "pids": [process.pid for process in processes.of_lab(found.state_dir)],
+        "lmcache_url": f"http://{data['address']}:{data['ports']['lmcache_http']}",
+        "vllm_url": f"http://{data['address']}:{data['ports']['vllm']}",
+        "connector": cached,
+        "log": str(found.state_dir / "log" / f"lmcache-{running}.log"),
+        "profile_dir": profile["dir"],
+        "venv": configuration.venv_job(
+            str(data["stack"]), data["serving_python"], str(data["lib_dir"]), profile
+        ),
+    }
 
 
 def _remote(inventory: Path, tell: Tell) -> LabFacts:

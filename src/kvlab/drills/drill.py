@@ -8,8 +8,8 @@ changes one thing in facts, for states that cannot exist on this machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +34,22 @@ class Scene:
 
     look: Callable[[], Topics]
     broken: Callable[[], AbstractContextManager[object]]
+
+
+@dataclass
+class Switch:
+    """Whether a scene is broken now, where the fault lies in what `look` looks at."""
+
+    on: bool = False
+
+    @contextmanager
+    def thrown(self) -> Iterator[None]:
+        """It is on meanwhile."""
+        self.on = True
+        try:
+            yield
+        finally:
+            self.on = False
 
 
 @dataclass(frozen=True)
