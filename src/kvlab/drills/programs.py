@@ -23,9 +23,6 @@ from kvlab.serving.supervisor import Supervisor
 
 STORE = "objectscale"
 START_S = 30.0
-SETTLE_S = 3.0
-"""What still answers right after its engine was killed has ended by then."""
-
 _PR_SET_PDEATHSIG = 1
 
 
@@ -85,24 +82,13 @@ def memlock_lowered(pid: int, limit: int) -> Iterator[None]:
 
 
 def stop(lab: Lab, program: str) -> None:
-    """Stop a program; `serve_again` starts it."""
+    """Stop a program; `serve_afresh` starts it."""
     Supervisor(lab.state_dir).stop_program(program)
 
 
-def serve_again(lab: Lab, profile: str, limit_s: float) -> None:
-    """Start what of the profile does not run, and wait until all of it answers.
-
-    A program that is just being restarted by its supervisor may change its process meanwhile, so this is asked of its
-    address alone. Raises KvlabError when something does not answer in time.
-    """
-    supervisor, deadline = Supervisor(lab.state_dir), time.monotonic() + limit_s
-    time.sleep(SETTLE_S)
-    for program, url, _ in profiles.programs_of(lab, profile):
-        while not answers(url):
-            supervisor.start_program(program)
-            if time.monotonic() > deadline:
-                raise KvlabError(f"{program} does not answer again after {limit_s:.0f} s; run ./lab up.")
-            time.sleep(1.0)
+def serve_afresh(lab: Lab, profile: str) -> None:
+    """Start all of the profile anew, so that vLLM registers with LMCache, and wait until it serves."""
+    profiles.use(lab, profile)
 
 
 @contextmanager

@@ -13,9 +13,7 @@ from kvlab.drills import programs
 from kvlab.drills.bench import Bench
 from kvlab.drills.drill import Drill, Origin, Scene
 
-RESTART_S = 240.0
-"""vLLM takes 40 s to start on an idle machine of two cores."""
-
+RECOVERY_S = 60.0
 MEMLOCK = 64 << 10
 CACHE = ("a running profile with LMCache",)
 
@@ -43,8 +41,8 @@ def _engine_killed(bench: Bench) -> Iterator[None]:
     try:
         yield
     finally:
-        bench.tell("the engine was killed: vLLM starts again (about 40 s)")
-        programs.serve_again(bench.lab, bench.profile, RESTART_S)
+        bench.tell("the engine was killed: the profile is started afresh (about 45 s)")
+        programs.serve_afresh(bench.lab, bench.profile)
 
 
 @contextmanager
@@ -53,8 +51,8 @@ def _lmcache_stopped(bench: Bench) -> Iterator[None]:
     try:
         yield
     finally:
-        bench.tell("LMCache was stopped: it starts again, and vLLM registers anew")
-        programs.serve_again(bench.lab, bench.profile, RESTART_S)
+        bench.tell("LMCache was stopped: the profile is started afresh (about 45 s)")
+        programs.serve_afresh(bench.lab, bench.profile)
 
 
 def _lmcache_hung(bench: Bench) -> AbstractContextManager[None]:
@@ -96,23 +94,23 @@ DRILLS = (
     _drill(
         "engine-hung", "vLLM's health is good, and its engine does nothing",
         "the engine's process is paused (SIGSTOP)", "VLLM011", _engine_hung, "vllm",
-        reference="issue 8", words="the engine hangs", ci=True, recovery_s=60,
+        reference="issue 8", words="the engine hangs", ci=True, recovery_s=RECOVERY_S,
     ),
     _drill(
         "engine-killed", "vLLM's engine was killed, as by the kernel when memory runs out",
         "the engine's process is killed (SIGKILL)", "VLLM010", _engine_killed, "vllm",
-        reference="issue 8", patience_s=30, recovery_s=RESTART_S,
+        reference="issue 8", patience_s=30, recovery_s=RECOVERY_S,
     ),
     _drill(
         "lmcache-hung", "the LMCache server stands still", "its process is paused (SIGSTOP)", "LMC120",
         _lmcache_hung, "lmcache", origin="thought up here", reference="facts/kv_bench.md 0, fact 3",
-        needs=CACHE, recovery_s=60,
+        needs=CACHE, recovery_s=RECOVERY_S,
     ),
     _drill(
         "lmcache-stopped", "the LMCache server does not run, and vLLM serves without a cache",
         "its program is stopped", "VLLM020", _lmcache_stopped, "processes", "lmcache",
         reference="facts/kv_bench.md 0, fact 3; facts/local_stack.md", words="lmcache: 0 process",
-        needs=CACHE, patience_s=15, recovery_s=RESTART_S,
+        needs=CACHE, patience_s=15, recovery_s=RECOVERY_S,
     ),
     _drill(
         "memlock-64k", "a serving process may lock 64 KiB of memory, less than it registers",

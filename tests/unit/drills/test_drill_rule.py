@@ -77,6 +77,24 @@ def test_anything_less_does_not_pass(
     assert reason in outcome.reason
 
 
+def test_a_drill_that_leaves_another_check_failing_does_not_pass() -> None:
+    fast = {"topics": {"clock": RIGHT}}
+
+    @contextmanager
+    def breaking() -> Iterator[None]:
+        fast["topics"] = {"clock": WRONG}
+        yield
+        fast["topics"] = {
+            "clock": RIGHT,
+            "files": {"secrets": [{"path": "key", "mode": "0644", "owner": "root"}]},
+        }
+
+    scene = Scene(lambda: {"files": {"secrets": []}, **fast["topics"]}, breaking)
+    outcome = run(drill(Clock(RIGHT, WRONG, RIGHT), scene=lambda _: scene), BENCH)
+    assert outcome.verdict == "not restored"
+    assert "HOST067" in outcome.reason
+
+
 def test_the_thing_is_restored_when_looking_at_it_fails() -> None:
     clock = Clock(RIGHT, WRONG, RIGHT)
 
