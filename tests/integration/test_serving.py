@@ -82,6 +82,12 @@ def test_cold_passes_leave_one_object_of_a_chunks_size_per_chunk_and_rank(
     bench.prove(kv, "KV003", "KV004")
 
 
+def test_another_reader_finds_the_kv_that_was_stored_unchanged_after_the_loads(
+    served: Served, bench: Bench
+) -> None:
+    bench.prove(served.server.content(served.passes), "KV011")
+
+
 def test_chunks_took_the_promised_path(served: Served, bench: Bench) -> None:
     bench.prove(served.server.path(served.passes), "PATH")
 
