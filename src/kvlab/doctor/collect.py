@@ -138,14 +138,25 @@ def _remote(inventory: Path, tell: Tell) -> LabFacts:
                 *(["config"] if "profile" in jobs[host.name]["topics"] else []),
             )
     order = [host.name for host in members if host.name in found]
+    of_lab: dict[str, Any] = {}
+    if asker := next((host for host in members if host.name in found and _has_bucket(host)), None):
+        tell(f"asking the object store from {asker.name}")
+        of_lab[LAB] = {"s3": _asked("s3", lambda: hosts.store(asker))}
+        applies[LAB] = ("s3",)
     return LabFacts(
         inventory.name,
         any(host.get("kvlab_simulated") for host in members),
         now(),
-        {name: found[name] for name in order},
-        {name: applies[name] for name in order},
+        {**{name: found[name] for name in order}, **of_lab},
+        {name: applies[name] for name in (*order, *of_lab)},
         tuple(sorted(problems, key=lambda problem: problem.host)),
     )
+
+
+def _has_bucket(host: hosts.Host) -> bool:
+    """Whether kvlab runs a profile there that keeps its chunks in a bucket."""
+    managed = host.get("kvlab_serving_mode", "managed") == "managed" and host.get("serving_profiles_dir")
+    return bool(managed) and host.get("kvlab_active_profile") not in (None, "baseline", "file")
 
 
 def _job(host: hosts.Host) -> dict[str, Any]:
@@ -165,9 +176,11 @@ def _job(host: hosts.Host) -> dict[str, Any]:
             "connector": cached,
             "profile_dir": directory,
             "secrets": [f"{folder}/*/secret.env"],
+            "log_unit": f"kvlab-lmcache@{profile}.service",
             "cufile": f"{directory}/cufile.json",
             "path": "file" if profile == "file" else "object",
         }
+        topics += ["lmcache_log"] if cached and host.get("serving_manager") == "systemd" else []
         # cufile.json is read by the accelerated engine and by GPUDirect Storage alone.
         topics += ["gds"] if host.get("kvlab_provision") and profile in ("s3-rdma", "file") else []
         if host.get("serving_venv") and host.get("inference_stack_name"):
