@@ -78,10 +78,11 @@ def check(item: pytest.Item, bench: Bench) -> None:
 
 
 def slow(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Pass over tests that take minutes, unless the expression of -m names them."""
-    if "slow" in str(config.getoption("markexpr")):
+    """Pass over tests that take minutes, unless -m says `slow`; with `drill` it asks for the ten drills alone."""
+    asked = str(config.getoption("markexpr"))
+    if "slow" in asked:
         return
     reason = pytest.mark.skip(reason="takes minutes; run it with -m 'integration and slow'")
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") and not ("drill" in asked and item.get_closest_marker("drill")):
             item.add_marker(reason)

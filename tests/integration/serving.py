@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import shlex
 from collections.abc import Sequence
@@ -20,12 +21,34 @@ LENGTHS = (2048, 4096)
 HOT_PASSES = {2048: 3, 4096: 5}  # the ratio is judged at 4,096, by a median
 MAX_TOKENS = 16
 SILENCE_S = 300  # a cold pass takes 3 s on an idle machine, and a hundred times that on a crowded one
+SAMPLE = 3  # every third of the new objects is read by another reader
 SEED = 20261201  # the same prompts in every run: an output is then comparable between runs, too
 
 
 def prompt(tokens: int, seed: int = SEED) -> list[int]:
     """`tokens` ids of printable bytes; prompts of different lengths share no first chunk."""
     return random.Random(f"{seed} {tokens}").choices(range(32, 127), k=tokens)
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """A prompt of which `shared` tokens, from its first on, are those of a stored prompt."""
+
+    ids: list[int]
+    shared: int
+
+
+REUSES = {
+    "ends inside a stored prompt": Reuse(prompt(LENGTHS[0])[:1400], 1400),
+    "leaves a stored prompt between two chunks": Reuse(prompt(LENGTHS[0])[:1024] + prompt(768), 1024),
+    "leaves a stored prompt inside a chunk": Reuse(prompt(LENGTHS[0])[:900] + prompt(800), 900),
+}
+"""None of them is of a length in LENGTHS, so that outputs can go by length."""
+
+
+def look_of(body: bytes) -> Facts:
+    """What tells a chunk from another, from zeros and from itself when it changed."""
+    return {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "values": len(set(body))}
 
 
 def total(counts: Sequence[Any]) -> Facts:
@@ -156,10 +179,30 @@ class Server:
         for tokens in LENGTHS:
             for number in range(1 + HOT_PASSES[tokens]):
                 one = self.one_pass("hot" if number else "cold", prompt(tokens))
+                one["content"] = {o["key"]: self.look_at(o["key"]) for o in one["new_objects"][::SAMPLE]}
                 done.append(one)
                 ttft = one["completion"]["ttft_ms"]
                 self.bench.tell(f"{self.profile}: {tokens} tokens, {one['kind']}: TTFT {ttft or 0:.0f} ms")
         return done
+
+    def look_at(self, key: str) -> Facts:
+        """A stored object as a reader without LMCache and NIXL gets it: over HTTP, or from the disk."""
+        return look_of(self.tier.body(key))
+
+    def content(self, passes: list[Facts]) -> dict[str, Facts]:
+        """Facts for KV011: a sample of what the passes stored, as it was then and as it is now."""
+        then = {key: look for one in passes for key, look in one["content"].items()}
+        objects = [
+            {"key": k, "after_store": look, "after_loads": self.look_at(k)} for k, look in then.items()
+        ]
+        simulated = self.kv(passes, {})["kv"]["simulated"]
+        return {
+            "kv_content": {
+                "simulated": simulated,
+                "chunk_bytes": self.facts["chunk_bytes"],
+                "objects": objects,
+            }
+        }
 
     def kv(self, passes: list[Facts], baseline: dict[str, list[int]]) -> dict[str, Facts]:
         """Facts for the KV checks about the passes."""

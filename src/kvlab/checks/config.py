@@ -1,8 +1,9 @@
 """The configuration that a profile runs with, as `kvlab lint` sees it: each check gathers the rules about one trap.
 
 Topic `config`: {"profile", "files": [name, ...], "findings": [{"id": the linter's, "severity", "key", "reason",
-"file"}], "endpoint": what the inventory says or null, "resolved_endpoint": what NIXL is given or null} The ids LMC1xx
-are the doctor's; LMC0xx, NIX, CUF, MPS, VLM and ENV are the linter's rules (docs/kv-lint.md).
+"file"}], "sizes_known": whether bytes per token and the longest request were, "endpoint": what the inventory says or
+null, "resolved_endpoint": what NIXL is given or null} The ids LMC1xx are the doctor's; LMC0xx, NIX, CUF, MPS, VLM and
+ENV are the linter's rules (docs/kv-lint.md).
 """
 
 from __future__ import annotations
@@ -26,6 +27,16 @@ def _rules(facts: TopicFacts, ids: tuple[str, ...], clean: str) -> Verdict:
     if not tally.failed:
         tally.ok(f"{clean} ({', '.join(facts['files'])})")
     return tally.verdict()
+
+
+def _sizes(facts: TopicFacts, ids: tuple[str, ...], clean: str) -> Verdict:
+    """The same for rules that are silent where the bytes of a token are not known."""
+    found = _rules(facts, ids, clean)
+    if found.status == "pass" and not facts["sizes_known"]:
+        return Verdict(
+            "inconclusive", ("profile.json says nothing of the model; run the role kv_profiles again",)
+        )
+    return found
 
 
 @config(
@@ -78,7 +89,7 @@ def _dynamic(facts: TopicFacts) -> Verdict:
     source="facts/provisioning.md 3, row 34 (LMCache#4743); facts/kv_bench.md 0, fact 11",
 )
 def _staging(facts: TopicFacts) -> Verdict:
-    return _rules(facts, ("LMC033", "LMC034", "VLM009"), "one engine step fits")
+    return _sizes(facts, ("LMC033", "LMC034", "VLM009"), "one engine step fits")
 
 
 @config(
@@ -108,7 +119,7 @@ def _backend(facts: TopicFacts) -> Verdict:
     source="facts/provisioning.md 3, row 36 (ROCm/rocm-aic PR#86); facts/local_stack.md",
 )
 def _whole_chunks(facts: TopicFacts) -> Verdict:
-    return _rules(facts, ("MPS005", "MPS011", "MPS015", "LMC030"), "objects are whole chunks")
+    return _sizes(facts, ("MPS005", "MPS011", "MPS015", "LMC030"), "objects are whole chunks")
 
 
 @config(
@@ -128,7 +139,7 @@ def _dram(facts: TopicFacts) -> Verdict:
     source="facts/kv_bench.md 0, fact 9",
 )
 def _fits(facts: TopicFacts) -> Verdict:
-    return _rules(facts, ("LMC029", "MPS006", "MPS010"), "the longest request fits")
+    return _sizes(facts, ("LMC029", "MPS006", "MPS010"), "the longest request fits")
 
 
 @config(
@@ -163,6 +174,17 @@ def _shared_keys(facts: TopicFacts) -> Verdict:
 )
 def _defects(facts: TopicFacts) -> Verdict:
     return _rules(facts, ("STK001", "STK002", "STK003", "STK004", "STK005"), "no such pair of versions")
+
+
+@config(
+    "LMC113",
+    "LMCache has a handler for the way in which vLLM's engine transfers",
+    remedy="Write --supported-transfer-mode auto: on a CPU the engine drives the transfer, LMCache's default has no "
+    "handler for that, and the cache is silently off.",
+    source="facts/local_stack.md; issue 8, drill wrong transfer mode",
+)
+def _transfer_mode(facts: TopicFacts) -> Verdict:
+    return _rules(facts, ("MPS002",), "the transfer mode is the engine's")
 
 
 @config(

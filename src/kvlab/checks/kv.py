@@ -8,6 +8,9 @@ Topic `kv`: {"simulated": bool, "profile", "chunk_tokens", "chunk_bytes", "ranks
              "baseline_ids": {str(prompt_tokens): [token id, ...]}}
 Topic `kv_zeroed`: {"simulated", "before_ids", "after_ids", "objects": number}: the same prompt before and
 after all stored objects were overwritten with zeros.
+Topic `kv_content`: {"simulated", "chunk_bytes", "objects": [{"key", "after_store", "after_loads"}, ...]}: what a reader
+without LMCache and NIXL gets after the cold pass and after the hot ones, {"size", "sha256", "values": how many of the
+256 byte values occur}.
 Topic `kv_shared`: {"simulated", "model", "store", "load": probes.lmcache_dynamic,
                     "objects": [{"key", "size"}, ...]}
 """
@@ -24,6 +27,9 @@ from kvlab.checks.registry import Tally, TopicFacts, Verdict, check, verdict
 
 HOT_LIMIT = 1 / 3  # of cold TTFT; issue 2 measured hot at a tenth of cold from 2,048 tokens on
 HOT_JUDGED_FROM_TOKENS = 4096  # below, one scheduler hiccup of 100 ms moves the ratio
+
+LEAST_VALUES = 128
+"""Of 256: a megabyte of KV in bf16 or fp8 has nearly all; zeros and repeated patterns have few."""
 
 
 def chunks(facts: TopicFacts, one: Any) -> int:
@@ -45,7 +51,7 @@ def _name(one: Any) -> str:
     return f"{one['kind']} pass of {one['prompt_tokens']} tokens"
 
 
-def _moved(one: Any, counter: str) -> int | None:
+def moved(one: Any, counter: str) -> int | None:
     """How far a counter of LMCache moved in a pass; a counter that appears only afterwards began at 0."""
     after = one["lmcache_after"]
     if (
@@ -69,7 +75,7 @@ def _moved(one: Any, counter: str) -> int | None:
 def _lmcache_hits(facts: TopicFacts) -> Verdict:
     tally = Tally()
     for one in hot(facts):
-        l2, l1 = _moved(one, "lookup_hit_l2_tokens"), _moved(one, "lookup_hit_l1_tokens")
+        l2, l1 = moved(one, "lookup_hit_l2_tokens"), moved(one, "lookup_hit_l1_tokens")
         expected = chunks(facts, one) * facts["chunk_tokens"]
         if l2 is None or l1 is None:
             reason = one["lmcache_after"]["error"] or "it counts no lookups"
@@ -254,6 +260,39 @@ def _registered(facts: TopicFacts) -> Verdict:
             tally.unknown(f"{_name(one)}: LMCache does not answer ({after['error']})")
             continue
         tally.add(after["engines"] > 0, f"{_name(one)}: {after['engines']} engine(s) registered")
+    return tally.verdict()
+
+
+@check(
+    "KV011",
+    "Another reader finds KV in the stored objects, and after the loads the same KV",
+    stage="serving",
+    severity="critical",
+    topic="kv_content",
+    remedy="Bytes of one value, or two chunks alike, are a transfer that moved nothing and was answered with success; "
+    "bytes that changed are a slot that was written again while it was in use.",
+    source="facts/local_stack.md: the engine ignores the reply to an RDMA request; issue 8",
+)
+def _content(facts: TopicFacts) -> Verdict:
+    tally, first = Tally(), dict[str, str]()
+    for one in facts["objects"]:
+        stored, later = one["after_store"], one["after_loads"]
+        twin = first.setdefault(stored["sha256"], one["key"])
+        wrong = [
+            reason
+            for bad, reason in (
+                (
+                    stored["size"] != facts["chunk_bytes"],
+                    f"{stored['size']} bytes, not {facts['chunk_bytes']}",
+                ),
+                (stored["values"] < LEAST_VALUES, f"only {stored['values']} different byte values"),
+                (twin != one["key"], f"the same bytes as {twin}"),
+                (later["sha256"] != stored["sha256"], "other bytes after the loads"),
+            )
+            if bad
+        ]
+        told = "; ".join(wrong) or f"{stored['values']} byte values, unchanged"
+        tally.add(not wrong, f"{one['key']}: {told}")
     return tally.verdict()
 
 

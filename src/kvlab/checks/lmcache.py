@@ -4,8 +4,9 @@ Topic `lmcache`, from probes.lmcache_mp: {"available", "error", "version", "know
 "engines", "counters": {name: count or null}, "failed": {counter: count}, "storing"}
 Topic `lmcache_log`, from probes.host.logs: {"file", "seen": {pattern's name: {"count", "last"}}, "none_hash" or null}
 Topic `vllm`: {"available", "error", "status": HTTP status of /health or null, "model", "max_model_len", "running",
-"waiting", "finished", "later": {"running", "waiting", "finished"} or null, "connector": bool, "external_queries": or
-null}
+"waiting", "finished", "generated": tokens, "request": {"status": HTTP status of a request for one token or null,
+"error": or null}, "seconds": what it took, "later": the same counts after it or null, "connector": bool,
+"external_queries": or null}
 Topic `processes`: see checks.gds.
 """
 
@@ -180,14 +181,27 @@ def _answers(facts: TopicFacts) -> Verdict:
     source="issue 8, drill a hung engine",
 )
 def _moves(facts: TopicFacts) -> Verdict:
-    tally, later = Tally(), facts["later"]
-    if not facts["available"] or later is None:
-        tally.unknown("the metrics of vLLM could not be read twice")
+    tally = Tally()
+    if not facts["available"]:
+        tally.unknown(f"vLLM does not answer: {facts['error']}")
         return tally.verdict()
-    busy = facts["running"] + facts["waiting"]
-    stuck = busy > 0 and later == {name: facts[name] for name in ("running", "waiting", "finished")}
-    line = f"{facts['running']:g} running, {facts['waiting']:g} waiting, {facts['finished']:g} finished"
-    tally.add(not stuck, f"{line}; unchanged after {facts['seconds']:g} s" if stuck else line)
+    status, later = facts["request"]["status"], facts["later"]
+    busy = f"{facts['running']:g} running, {facts['waiting']:g} waiting"
+    if status == 200:
+        tally.ok(f"one token took {facts['seconds']:g} s; {busy}")
+    elif status is None and later is None:
+        tally.unknown(
+            f"no answer in {facts['seconds']:g} s ({facts['request']['error']}), and no metrics after it"
+        )
+    elif status is None:
+        # A queue may be longer than a probe's patience; an engine that hangs makes nothing.
+        moved = any(later[name] > facts[name] for name in ("finished", "generated"))
+        told = "others were served" if moved else "nothing moved meanwhile: the engine hangs"
+        tally.add(moved, f"no token in {facts['seconds']:g} s ({facts['request']['error']}), {told}; {busy}")
+    elif status >= 500:
+        tally.fail(f"a request for one token was answered {status} ({facts['request']['error']}); {busy}")
+    else:
+        tally.unknown(f"vLLM refused the request for one token: {facts['request']['error']}")
     return tally.verdict()
 
 

@@ -23,6 +23,9 @@ SKEW_S = 300.0
 """S3 refuses at 900 s; a third of it is no accident."""
 
 FULL = 0.8
+FULL_WORDS = ("InsufficientStorage", "QuotaExceeded")
+"""What stores answer when no byte more goes in; a quota that is not the bucket's is seen by nothing else."""
+
 SLOW = 3.0
 MEASURABLE_MS = 20.0
 """Below, the scheduler of a small machine makes factors of three by itself."""
@@ -119,6 +122,9 @@ def _even(facts: TopicFacts) -> Verdict:
 def _room(facts: TopicFacts) -> Verdict:
     tally, bucket = Tally(), facts["bucket"]
     line = f"{bucket['name']}: {bucket['objects']} objects, {bucket['bytes']:,} bytes"
+    for one in facts.get("smoke", ()):
+        if not one["works"] and any(word in one["failed"] for word in FULL_WORDS):
+            tally.fail(f"a write was refused for want of room: {one['failed']}")
     if "quota_bytes" not in bucket:
         tally.unknown(f"{line}; its quota is not known, for no management API was asked")
     elif bucket["quota_bytes"] is None:

@@ -10,11 +10,14 @@ import concurrent.futures
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvlab.doctor import configuration, hosts, store
 from kvlab.doctor.labfacts import LAB, LabFacts, Problem
 from kvlab.errors import KvlabError
+
+if TYPE_CHECKING:
+    from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
 
@@ -55,33 +58,15 @@ def now() -> str:
 
 def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     from kvlab.serving import lab as labs
-    from kvlab.serving import processes, profiles
+    from kvlab.serving import profiles
 
     found = labs.load()
     data = found.data
     running = profiles.running(found) or found.configured_profile
     profile = found.profiles[running]
-    cached = profile["mode"] != "none"
     tell(f"probing this machine (profile {running})")
-    topics = ["files", "processes", "vllm", "venv", "profile"] + (
-        ["lmcache", "lmcache_log"] if cached else []
-    )
-    job = {
-        "topics": topics,
-        "secrets": [f"{found.state_dir}/secrets/*", f"{found.state_dir}/etc/profiles/*/secret.env"],
-        "expected": ["vllm", *(["lmcache"] if cached else [])],
-        "registers": 0,
-        "nofile_needed": 1024,
-        "pids": [process.pid for process in processes.of_lab(found.state_dir)],
-        "lmcache_url": f"http://{data['address']}:{data['ports']['lmcache_http']}",
-        "vllm_url": f"http://{data['address']}:{data['ports']['vllm']}",
-        "connector": cached,
-        "log": str(found.state_dir / "log" / f"lmcache-{running}.log"),
-        "profile_dir": profile["dir"],
-        "venv": configuration.venv_job(
-            str(data["stack"]), data["serving_python"], str(data["lib_dir"]), profile
-        ),
-    }
+    job = local_job(found, running)
+    topics = job["topics"]
     host = hosts.Host("localhost", {"ansible_connection": "local"})
     facts, _ = hosts.collect(host, job)
     facts = configuration.with_config(facts, running)
@@ -108,6 +93,38 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     return LabFacts("local", found.simulated, now(), everything, applies)
 
 
+def local_job(found: Lab, running: str) -> dict[str, Any]:
+    """What to collect on this machine for the profile that runs."""
+    from kvlab.serving import processes
+
+    data, profile = found.data, found.profiles[running]
+    cached = profile["mode"] != "none"
+    topics = [
+        "files",
+        "processes",
+        "vllm",
+        "venv",
+        "profile",
+        *(["lmcache", "lmcache_log"] if cached else []),
+    ]
+    return {
+        "topics": topics,
+        "secrets": [f"{found.state_dir}/secrets/*", f"{found.state_dir}/etc/profiles/*/secret.env"],
+        "expected": ["vllm", *(["lmcache"] if cached else [])],
+        "registers": 0,
+        "nofile_needed": 1024,
+        "pids": [process.pid for process in processes.of_lab(found.state_dir)],
+        "lmcache_url": f"http://{data['address']}:{data['ports']['lmcache_http']}",
+        "vllm_url": f"http://{data['address']}:{data['ports']['vllm']}",
+        "connector": cached,
+        "log": str(found.state_dir / "log" / f"lmcache-{running}.log"),
+        "profile_dir": profile["dir"],
+        "venv": configuration.venv_job(
+            str(data["stack"]), data["serving_python"], str(data["lib_dir"]), profile
+        ),
+    }
+
+
 def _remote(inventory: Path, members: Sequence[hosts.Host], tell: Tell) -> LabFacts:
     jobs = {host.name: _job(host) for host in members}
     found: dict[str, Mapping[str, Any]] = {}
@@ -132,14 +149,25 @@ def _remote(inventory: Path, members: Sequence[hosts.Host], tell: Tell) -> LabFa
                 *(["config"] if "profile" in jobs[host.name]["topics"] else []),
             )
     order = [host.name for host in members if host.name in found]
+    of_lab: dict[str, Any] = {}
+    if asker := next((host for host in members if host.name in found and _has_bucket(host)), None):
+        tell(f"asking the object store from {asker.name}")
+        of_lab[LAB] = {"s3": _asked("s3", lambda: hosts.store(asker))}
+        applies[LAB] = ("s3",)
     return LabFacts(
         inventory.name,
         any(host.get("kvlab_simulated") for host in members),
         now(),
-        {name: found[name] for name in order},
-        {name: applies[name] for name in order},
+        {**{name: found[name] for name in order}, **of_lab},
+        {name: applies[name] for name in (*order, *of_lab)},
         tuple(sorted(problems, key=lambda problem: problem.host)),
     )
+
+
+def _has_bucket(host: hosts.Host) -> bool:
+    """Whether kvlab runs a profile there that keeps its chunks in a bucket."""
+    managed = host.get("kvlab_serving_mode", "managed") == "managed" and host.get("serving_profiles_dir")
+    return bool(managed) and host.get("kvlab_active_profile") not in (None, "baseline", "file")
 
 
 def _job(host: hosts.Host) -> dict[str, Any]:
@@ -159,9 +187,11 @@ def _job(host: hosts.Host) -> dict[str, Any]:
             "connector": cached,
             "profile_dir": directory,
             "secrets": [f"{folder}/*/secret.env"],
+            "log_unit": f"kvlab-lmcache@{profile}.service",
             "cufile": f"{directory}/cufile.json",
             "path": "file" if profile == "file" else "object",
         }
+        topics += ["lmcache_log"] if cached and host.get("serving_manager") == "systemd" else []
         # cufile.json is read by the accelerated engine and by GPUDirect Storage alone.
         topics += ["gds"] if host.get("kvlab_provision") and profile in ("s3-rdma", "file") else []
         if host.get("serving_venv") and host.get("inference_stack_name"):

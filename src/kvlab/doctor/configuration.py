@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from kvlab.errors import KvlabError
 from kvlab.kvcache import lint
 from kvlab.kvcache.files import context_of
+from kvlab.kvcache.geometry import Geometry
 from kvlab.kvcache.lint import environment
 
 STACKS = Path("stacks")
@@ -69,6 +71,10 @@ def _config(read: Mapping[str, Any], profile: str) -> dict[str, Any]:
         tp=int(about.get("tp") or 1),
         env=variables,
     )
+    if about.get("model_config"):
+        context = dataclasses.replace(
+            context, geometry=_geometry(about), max_tokens=about.get("max_model_len")
+        )
     findings = []
     for name in _LINTED:
         if name in files:
@@ -88,6 +94,18 @@ def _config(read: Mapping[str, Any], profile: str) -> dict[str, Any]:
         "mode": about.get("mode"),
         "files": [name for name in _LINTED if name in files],
         "findings": findings,
+        "sizes_known": context.geometry is not None,
         "endpoint": endpoint,
         "resolved_endpoint": endpoint if given else None,
     }
+
+
+def _geometry(about: Mapping[str, Any]) -> Geometry:
+    """The KV cache that the profile was rendered for."""
+    parallel = {name: int(about.get(name) or 1) for name in ("tp", "pp")}
+    return Geometry.from_config(
+        about["model_config"],
+        **parallel,
+        chunk_size=int(about["chunk_size"]),
+        kv_dtype=str(about["kv_dtype"]),
+    )

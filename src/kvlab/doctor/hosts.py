@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,19 @@ from typing import Any
 from kvlab.errors import KvlabError
 from kvlab.probes import host as host_probes
 from kvlab.probes import shipping
+from kvlab.serving.lab import HOST as HOST_LAB
 
 ASKED = (
     "ansible_connection", "ansible_host", "ansible_user", "ansible_port", "ansible_ssh_private_key_file",
     "ansible_ssh_common_args", "ansible_become", "group_names", "kvlab_provision", "kvlab_simulated",
     "kvlab_active_profile", "kvlab_serving_mode", "kvlab_state_dir", "serving_profiles_dir", "serving_venv",
-    "serving_state_dir", "serving_address", "serving_ports", "inference_stack_name", "inference_stack_lib_dir",
+    "serving_state_dir", "serving_lab_file", "serving_manager", "serving_address", "serving_ports",
+    "inference_stack_name", "inference_stack_lib_dir",
 )  # fmt: skip
 """Variables that the doctor reads; none is a secret."""
+
+TOOLS_PYTHON = "/opt/kvlab/tools/bin/python"
+"""Of the environment that the role kvlab_tools makes."""
 
 CONNECT_S = 5
 PROBES_S = 60.0
@@ -45,13 +50,13 @@ class Host:
         """A variable, or the default."""
         return self.variables.get(name, default)
 
-    def command(self) -> list[str]:
-        """What runs Python there with a program as its next argument; become is sudo without a question."""
-        python = ["python3", "-c", shipping.BOOT]
-        if self.get("ansible_become") in (True, "true", "yes"):
-            python = ["sudo", "-n", *python]
+    def command(self, python: str = "python3", arguments: Sequence[str] = ("-c", shipping.BOOT)) -> list[str]:
+        """What runs a Python there, by default one that takes its program from stdin; become is sudo without asking."""
         if self.local:
-            return [sys.executable, *python[-2:]]
+            return [sys.executable, *arguments]
+        words = [python, *arguments]
+        if self.get("ansible_become") in (True, "true", "yes"):
+            words = ["sudo", "-n", *words]
         ssh = [
             "ssh",
             "-o",
@@ -69,7 +74,7 @@ class Host:
         ):
             if self.get(name):
                 ssh += [option, str(self.get(name))]
-        return [*ssh, str(self.get("ansible_host") or self.name), shlex.join(python)]
+        return [*ssh, str(self.get("ansible_host") or self.name), shlex.join(words)]
 
 
 def of_inventory(inventory: Path, group: str = "gpu_hosts") -> list[Host]:
@@ -126,6 +131,30 @@ def collect(host: Host, job: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     # What passes between the host's clock reading and ours is the way back and Python's end.
     clock = {"offset_s": round(answer["now"] - ended, 3), "uncertainty_s": 1.0, "synchronised": None}
     return {**answer["facts"], "clock": clock}, ""
+
+
+def store(host: Host) -> dict[str, Any]:
+    """Topic `s3` as the host's own kvlab sees it, with the key that its profile uses.
+
+    Raises:
+        KvlabError: its kvlab did not answer; the sentence says why.
+    """
+    command = host.command(
+        TOOLS_PYTHON, ["-m", "kvlab.doctor.store", str(host.get("serving_lab_file", HOST_LAB))]
+    )
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROBES_S)
+    except subprocess.TimeoutExpired as error:
+        raise KvlabError(f"kvlab on {host.name} did not answer within {PROBES_S:.0f} s") from error
+    lines = done.stderr.strip().splitlines()
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        reason = lines[-1] if lines else f"it ended with status {done.returncode}"
+        raise KvlabError(
+            f"kvlab on {host.name} ({TOOLS_PYTHON}) says nothing of the store: {reason}"
+        ) from error
+    return answer
 
 
 def _environment() -> dict[str, str]:

@@ -1,8 +1,14 @@
-"""Facts about the object store, asked from the controller: topics `s3` and `objectscale` (see checks.store)."""
+"""Facts about the object store, by who has its keys: topics `s3` and `objectscale` (see checks.store).
+
+`python -m kvlab.doctor.store LAB_FILE` prints topic `s3` for the profile that runs in a lab: over ssh on a GPU host,
+whose key need not leave it.
+"""
 
 from __future__ import annotations
 
+import json
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -127,3 +133,22 @@ def _bucket(client: Any, profile: Any) -> dict[str, Any]:
         "chunk_bytes": profile.get("slot_bytes") or profile.get("chunk_bytes"),
         "foreign": counted.foreign.objects,
     }
+
+
+def main(lab_file: Path) -> int:
+    """Print topic `s3` of a lab; 1 with a sentence where there is no lab."""
+    from kvlab.serving import lab as labs
+    from kvlab.serving import profiles
+
+    try:
+        found = labs.load(lab_file)
+        running = profiles.running(found) or found.configured_profile
+        print(json.dumps(object_store(found.data, found.profiles[running], simulated=found.simulated)))
+    except KvlabError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

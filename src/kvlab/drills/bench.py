@@ -11,16 +11,21 @@ import json
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kvlab.drills import programs
+from kvlab.doctor import collect, configuration, store
+from kvlab.doctor.labfacts import LAB, LabFacts
+from kvlab.drills import faults, programs
 from kvlab.errors import KvlabError
 from kvlab.objectscale.smoke import PREFIX
 from kvlab.probes import Facts, access_log, run_probe, s3_bucket
+from kvlab.probes import host as host_probes
 from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
+T = TypeVar("T")
 PROFILE_OF_ENGINE = {"standard": "s3-http", "dell": "s3-rdma"}
 PROBE_S = 120.0
 
@@ -31,13 +36,17 @@ class Bench:
     def __init__(self, lab: Lab, tell: Tell) -> None:
         self.lab, self.tell = lab, tell
         self.profile = programs.require_up(lab)
-        self._kept = contextlib.ExitStack()
+        self._store = contextlib.ExitStack()
+        self._session = contextlib.ExitStack()
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept.close()
+        try:
+            self._session.close()
+        finally:
+            self._store.close()
 
     @property
     def data(self) -> Mapping[str, Any]:
@@ -60,6 +69,41 @@ class Bench:
     @functools.cached_property
     def s3(self) -> Any:
         return s3_bucket.client(self.data["endpoint"], self.data["region"], self.data["secrets_file"])
+
+    @functools.cached_property
+    def healthy(self) -> LabFacts:
+        """The whole lab as the doctor collects it, once for all drills that change facts."""
+        self.tell("collecting the facts of the healthy lab, once")
+        return collect.lab(None, self.tell)
+
+    def host_facts(self, topic: str) -> dict[str, Any]:
+        """A topic of the healthy lab, free to be changed."""
+        hosts = self.healthy.hosts
+        found = next((topics[topic] for topics in hosts.values() if topic in topics), None)
+        if found is None:
+            raise KvlabError(f"the healthy lab has no facts about {topic!r}; start a profile with a cache.")
+        copied: dict[str, Any] = json.loads(json.dumps(found))
+        return copied
+
+    def look(self, *topics: str, **job: Any) -> dict[str, Any]:
+        """Topics of this machine as they are now, by the doctor's host probes."""
+        wanted = collect.local_job(self.lab, self.profile)
+        found: dict[str, Any] = host_probes.run({**wanted, **job, "topics": list(topics)})["facts"]
+        found = configuration.with_config(found, self.profile)
+        return {topic: {**facts, "simulated": self.simulated} for topic, facts in found.items()}
+
+    def look_at_store(self, **profile: Any) -> dict[str, Any]:
+        """Topic `s3`, of the running profile with some of its values replaced."""
+        facts = store.object_store(self.data, {**self.about, **profile}, simulated=self.simulated)
+        known = self.healthy.hosts.get(LAB, {}).get("s3", {}).get("bucket", {})
+        if "bucket" in facts and "quota_bytes" in known:
+            facts["bucket"]["quota_bytes"] = known["quota_bytes"]
+        return {"s3": facts}
+
+    def look_at_management(self) -> dict[str, Any]:
+        """Topic `objectscale`."""
+        names = [str(p["bucket"]) for p in self.lab.profiles.values() if p.get("bucket")]
+        return {"objectscale": store.management(self.data, self.about, names, simulated=self.simulated)}
 
     def job(self, engine: str, **more: Any) -> dict[str, Any]:
         """A job for NIXL or LMCache, with the parameters of the profile that uses this engine."""
@@ -106,27 +150,26 @@ class Bench:
         yield requests
         requests += access_log.read(path, mark, bucket)["requests"]
 
-    @contextlib.contextmanager
-    def fault(self, kind: str, **fields: Any) -> Iterator[None]:
+    def fault(self, kind: str, **fields: Any) -> AbstractContextManager[None]:
         """The lab's store misbehaves meanwhile (`kvlab emulator fault kinds`)."""
-        import httpx
-
-        url = f"http://127.0.0.1:{self._fault_port}/faults"
-        armed = httpx.post(url, json={"kind": kind, **fields}, trust_env=False, timeout=10)
-        if armed.is_error:
-            raise KvlabError(f"the store refuses the fault {kind}: {armed.text}")
-        try:
-            yield
-        finally:
-            httpx.delete(url, trust_env=False, timeout=10).raise_for_status()
+        return faults.armed(self._fault_port, kind, **fields)
 
     @functools.cached_property
     def _fault_port(self) -> int:
         """The fault interface of the lab's store, which is started again with one until the bench is closed."""
         port = free_port()
         self.tell("the lab's object store is restarted with its fault interface")
-        self._kept.enter_context(programs.store_with(self.lab, ["--admin-port", str(port)]))
+        self._store.enter_context(programs.store_with(self.lab, ["--admin-port", str(port)]))
         return port
+
+    def keep(self, held: AbstractContextManager[T]) -> T:
+        """Enter `held` until the bench is closed."""
+        return self._session.enter_context(held)
+
+    def without_fault_port(self) -> None:
+        """Put the lab's own store back, for drills that stop or replace it."""
+        self._store.close()
+        self.__dict__.pop("_fault_port", None)
 
 
 def free_port() -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kvlab.drills import transfers
+from kvlab.drills import configuration, kv, nodes, recorded, serving, store, transfers
 from kvlab.drills.drill import Drill
 from kvlab.errors import KvlabError
 
 DRILLS: dict[str, Drill] = {}
 
-for _area in (transfers,):
+for _area in (transfers, store, nodes, kv, serving, configuration, recorded):
     for _drill in _area.DRILLS:
         if _drill.name in DRILLS:
             raise ValueError(f"two drills are named {_drill.name}")

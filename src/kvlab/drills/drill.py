@@ -1,6 +1,7 @@
 """What a drill is, and how one is run: healthy, broken, restored, each judged by the doctor's own checks.
 
-A drill passes only if the expected check passed before, failed while the thing was broken, and passed again after.
+A drill passes only if the expected check passed before, failed while the thing was broken, and passed again after, and
+if no other check of the same topics fails then that did not before.
 Three honest kinds: `lab` breaks the lab that is up; `scratch` runs the real software on something of its own; `facts`
 changes one thing in facts, for states that cannot exist on this machine.
 """
@@ -8,8 +9,8 @@ changes one thing in facts, for states that cannot exist on this machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,6 +24,7 @@ Kind = Literal["lab", "scratch", "facts"]
 Origin = Literal["field report", "public log", "thought up here"]
 Verdict = Literal["named", "missed", "not restored", "could not run"]
 Topics = Mapping[str, Any]
+Findings = Mapping[str, Finding]
 
 PAUSE_S = 0.5
 NAMED, MISSED, COULD_NOT_RUN = 0, 1, 2
@@ -34,6 +36,22 @@ class Scene:
 
     look: Callable[[], Topics]
     broken: Callable[[], AbstractContextManager[object]]
+
+
+@dataclass
+class Switch:
+    """Whether a scene is broken now, where the fault lies in what `look` looks at."""
+
+    on: bool = False
+
+    @contextmanager
+    def thrown(self) -> Iterator[None]:
+        """It is on meanwhile."""
+        self.on = True
+        try:
+            yield
+        finally:
+            self.on = False
 
 
 @dataclass(frozen=True)
@@ -95,25 +113,24 @@ def run(drill: Drill, bench: Bench) -> Outcome:
             drill.name, drill.kind, drill.expects, verdict, reason=reason, simulated=bench.simulated, **told
         )
 
+    def restored(found: Findings) -> bool:
+        return found[drill.expects].status == "pass" and not _worse(before, found)
+
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         scene = drill.scene(bench)
-        before = _wait(scene, drill.expects, "pass", drill.recovery_s)
+        before = _wait(scene, drill, lambda found: found[drill.expects].status == "pass", drill.recovery_s)
         if before[drill.expects].status != "pass":
             return ended("could not run", f"not healthy before: {_line(before[drill.expects])}")
         with scene.broken():
             began = time.monotonic()
-            seen = _wait(scene, drill.expects, "fail", drill.patience_s)
+            seen = _wait(scene, drill, lambda found: found[drill.expects].status == "fail", drill.patience_s)
             took = round(time.monotonic() - began, 2)
         found = seen[drill.expects]
         told["evidence"] = found.evidence
-        told["others"] = tuple(
-            check_id
-            for check_id, one in seen.items()
-            if one.status == "fail" and check_id != drill.expects and before[check_id].status != "fail"
-        )
-        after = _wait(scene, drill.expects, "pass", drill.recovery_s)[drill.expects]
+        told["others"] = tuple(name for name in _worse(before, seen) if name != drill.expects)
+        after = _wait(scene, drill, restored, drill.recovery_s)
     except (KvlabError, OSError, BotoCoreError, ClientError) as error:
         return ended("could not run", str(error))
     if found.status != "fail":
@@ -121,19 +138,27 @@ def run(drill: Drill, bench: Bench) -> Outcome:
     if drill.words and drill.words not in " ".join(found.evidence):
         return ended("missed", f"the evidence does not say {drill.words!r}")
     told["seconds"] = took
-    if after.status != "pass":
-        return ended("not restored", f"afterwards: {_line(after)}")
+    if not restored(after):
+        bad = [drill.expects] if after[drill.expects].status != "pass" else _worse(before, after)
+        return ended("not restored", f"afterwards: {'; '.join(_line(after[name]) for name in bad)}")
     return ended("named")
 
 
-def _wait(scene: Scene, expects: str, status: str, limit_s: float) -> dict[str, Finding]:
-    """Findings by id, looked for again until the expected check has that status or the time is over."""
+def _wait(
+    scene: Scene, drill: Drill, enough: Callable[[Findings], bool], limit_s: float
+) -> dict[str, Finding]:
+    """Findings by id, looked for again until they are enough or the time is over."""
     deadline = time.monotonic() + limit_s
     while True:
-        found = _judged(scene.look(), expects)
-        if found[expects].status == status or time.monotonic() >= deadline:
+        found = _judged(scene.look(), drill.expects)
+        if enough(found) or time.monotonic() >= deadline:
             return found
         time.sleep(PAUSE_S)
+
+
+def _worse(before: Findings, now: Findings) -> list[str]:
+    """The checks that fail now and did not before."""
+    return [name for name, one in now.items() if one.status == "fail" and before[name].status != "fail"]
 
 
 def _judged(topics: Topics, expects: str) -> dict[str, Finding]:

@@ -1,4 +1,4 @@
-"""The lab's programs in a drill's hands: looked up, stopped for a while, run with other arguments.
+"""The lab's programs in a drill's hands: looked up, paused, stopped for a while, run with other arguments.
 
 The only module of the drills that knows what runs the lab's programs.
 """
@@ -6,6 +6,8 @@ The only module of the drills that knows what runs the lab's programs.
 from __future__ import annotations
 
 import ctypes
+import os
+import resource
 import signal
 import subprocess
 import time
@@ -14,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kvlab.errors import KvlabError
-from kvlab.serving import health, profiles
+from kvlab.serving import health, processes, profiles
 from kvlab.serving.answers import answers
 from kvlab.serving.lab import Lab
 from kvlab.serving.supervisor import Supervisor
@@ -37,6 +39,25 @@ def pid_of(lab: Lab, program: str) -> int:
     return Supervisor(lab.state_dir).program(program).pid
 
 
+def engine_of(lab: Lab, profile: str) -> int:
+    """The process of vLLM's engine, the child that computes."""
+    server = pid_of(lab, f"vllm-{profile}")
+    for process in processes.of_lab(lab.state_dir):
+        if process.ppid() == server and "EngineCore" in " ".join([process.name(), *process.cmdline()]):
+            return int(process.pid)
+    raise KvlabError(f"vLLM (process {server}) has no engine process of its own; nothing can be paused.")
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    """The process stands still meanwhile."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 @contextmanager
 def stopped(lab: Lab, program: str, url: str, start_s: float = START_S) -> Iterator[None]:
     """The program does not run meanwhile; afterwards it does, and answers."""
@@ -47,6 +68,27 @@ def stopped(lab: Lab, program: str, url: str, start_s: float = START_S) -> Itera
     finally:
         supervisor.start_program(program)
         health.wait(supervisor, program, url, start_s)
+
+
+@contextmanager
+def memlock_lowered(pid: int, limit: int) -> Iterator[None]:
+    """The process may lock no more than `limit` bytes of memory meanwhile."""
+    before = resource.prlimit(pid, resource.RLIMIT_MEMLOCK)
+    resource.prlimit(pid, resource.RLIMIT_MEMLOCK, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_MEMLOCK, before)
+
+
+def stop(lab: Lab, program: str) -> None:
+    """Stop a program; `serve_afresh` starts it."""
+    Supervisor(lab.state_dir).stop_program(program)
+
+
+def serve_afresh(lab: Lab, profile: str) -> None:
+    """Start all of the profile anew, so that vLLM registers with LMCache, and wait until it serves."""
+    profiles.use(lab, profile)
 
 
 @contextmanager

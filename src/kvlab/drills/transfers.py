@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvlab.drills.bench import Bench
-from kvlab.drills.drill import Drill, Kind, Origin, Scene
+from kvlab.drills.drill import Drill, Kind, Origin, Scene, Switch
 from kvlab.probes import s3_bucket
 
 SIZE = 1 << 16
@@ -30,14 +30,14 @@ class Transfers:
     job: dict[str, Any] = field(default_factory=dict)
     env: dict[str, str | None] = field(default_factory=dict)
     struck: str = "*"
-    is_broken: bool = False
+    switch: Switch = field(default_factory=Switch)
 
     def look(self) -> dict[str, Any]:
         """Topics `roundtrip` and `path`."""
         bench = self.bench
         with bench.keys() as prefix:
             plan, keys = self.plan(prefix)
-            changes, env = (self.job, self.env) if self.is_broken else ({}, {})
+            changes, env = (self.job, self.env) if self.switch.on else ({}, {})
             with bench.log(bench.bucket) as requests:
                 job = bench.job("dell", transfers=plan, **{"timeout_s": 15, "batch": 1, **changes})
                 facts = bench.serving_probe("nixl_roundtrip", job, **env)
@@ -73,12 +73,8 @@ class Transfers:
         if self.fault:
             where = {"bucket": self.bench.bucket, "key": f"*drill-*/{self.struck}"}
             fault = self.bench.fault(**where, **self.fault)
-        with fault:
-            self.is_broken = True
-            try:
-                yield
-            finally:
-                self.is_broken = False
+        with fault, self.switch.thrown():
+            yield
 
 
 def _drill(

@@ -53,6 +53,8 @@ class Front:
             "x-amz-request-id": call.request_id,
             "x-kvlab-simulated": "objectscale",
         } | reply.headers
+        if "clock-skew" in call.struck:
+            reply.headers["Date"] = http_date(int(self.service.clock() + call.struck["clock-skew"].seconds))
         if isinstance(reply.body, bytes) and reply.body:
             reply.headers.setdefault("Content-Type", "application/xml")
         written = False

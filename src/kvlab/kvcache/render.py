@@ -275,6 +275,7 @@ def facts(spec: ProfileSpec, geometry: Geometry) -> dict[str, Any]:
         "stack": {"name": spec.stack, "vllm": spec.vllm, "lmcache": spec.lmcache, "nixl": spec.nixl},
         "model": spec.model,
         "served_model_name": spec.served_model_name or spec.model,
+        "model_config": dict(spec.model_config),
         "max_model_len": spec.max_model_len,
         "device": spec.device,
         "tp": spec.tp,

@@ -248,3 +248,33 @@ def test_a_chunk_that_is_lost_wrong_short_or_a_stranger_fails(change: Facts) -> 
 
 def test_one_process_alone_proves_no_sharing() -> None:
     assert statuses(shared(store={"pid": 2}), "KV009") == {"KV009": "inconclusive"}
+
+
+def content(**changed: Any) -> Facts:
+    """Facts about two sampled chunks, with the second one's look changed: after_store, after_loads."""
+    good = [{"size": 1048576, "sha256": mark, "values": 256} for mark in ("a", "b")]
+    objects = [{"key": f"obj_{n}", "after_store": look, "after_loads": look} for n, look in enumerate(good)]
+    objects[1] |= {when: good[1] | look for when, look in changed.items()}
+    return {"kv_content": {"simulated": True, "chunk_bytes": 1048576, "objects": objects}}
+
+
+def test_sampled_chunks_that_differ_and_stay_are_kv() -> None:
+    assert statuses(content(), "KV011") == {"KV011": "pass"}
+    assert statuses({"kv_content": content()["kv_content"] | {"objects": []}}, "KV011") == {
+        "KV011": "inconclusive"
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"after_store": {"values": 1}}, "only 1 different byte values"),
+        ({"after_store": {"size": 0}}, "0 bytes, not 1048576"),
+        ({"after_store": {"sha256": "a"}}, "the same bytes as obj_0"),
+        ({"after_loads": {"sha256": "c"}}, "other bytes after the loads"),
+    ],
+)
+def test_a_chunk_without_kv_another_ones_or_one_that_changed_is_named(changed: Facts, words: str) -> None:
+    (finding,) = judge(content(**changed), ["KV011"])
+    assert finding.status == "fail"
+    assert any(line.startswith("obj_1: ") and words in line for line in finding.evidence)

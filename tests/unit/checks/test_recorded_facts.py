@@ -64,6 +64,12 @@ def test_a_fault_is_named_by_its_own_check_and_by_no_other(topic: str, check_id:
     assert not_green == {check_id, *fault.get("also", [])}
 
 
+@pytest.mark.parametrize("check_id", ["LMC104", "LMC107", "LMC109"])
+def test_a_rule_about_sizes_is_no_pass_where_the_model_is_not_known(check_id: str) -> None:
+    facts = {**RECORDED["config"]["good"], "sizes_known": False}
+    assert [found.status for found in judge({"config": facts}, [check_id])] == ["inconclusive"]
+
+
 def test_no_check_is_without_good_and_bad_facts() -> None:
     here = {check_id for _, check_id in BAD}
     elsewhere = "".join(file.read_text() for file in HERE.parent.glob("test_*.py") if file != HERE)

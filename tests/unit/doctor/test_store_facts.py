@@ -32,6 +32,14 @@ def test_a_bucket_is_judged_by_the_quota_that_the_array_told(told: dict[str, Any
     assert status({"s3": {"bucket": BUCKET}, "objectscale": {"quota_bytes": told}}) == expected
 
 
+def test_a_write_that_was_refused_for_want_of_room_is_named_whatever_the_quota() -> None:
+    refused = {"mode": "when_required", "works": False, "failed": "put: 507 InsufficientStorage"}
+    facts = {"bucket": {**BUCKET, "quota_bytes": None}, "smoke": [refused]}
+    (finding,) = judge({"s3": facts}, ["S3007"])
+    assert finding.status == "fail"
+    assert "InsufficientStorage" in finding.evidence[0]
+
+
 def test_without_a_management_api_the_quota_is_not_taken_for_none() -> None:
     assert status({"s3": {"bucket": BUCKET}}) == "inconclusive"
     assert (

@@ -77,6 +77,24 @@ def test_anything_less_does_not_pass(
     assert reason in outcome.reason
 
 
+def test_a_drill_that_leaves_another_check_failing_does_not_pass() -> None:
+    fast = {"topics": {"clock": RIGHT}}
+
+    @contextmanager
+    def breaking() -> Iterator[None]:
+        fast["topics"] = {"clock": WRONG}
+        yield
+        fast["topics"] = {
+            "clock": RIGHT,
+            "files": {"secrets": [{"path": "key", "mode": "0644", "owner": "root"}]},
+        }
+
+    scene = Scene(lambda: {"files": {"secrets": []}, **fast["topics"]}, breaking)
+    outcome = run(drill(Clock(RIGHT, WRONG, RIGHT), scene=lambda _: scene), BENCH)
+    assert outcome.verdict == "not restored"
+    assert "HOST067" in outcome.reason
+
+
 def test_the_thing_is_restored_when_looking_at_it_fails() -> None:
     clock = Clock(RIGHT, WRONG, RIGHT)
 
@@ -91,7 +109,8 @@ def test_the_thing_is_restored_when_looking_at_it_fails() -> None:
 
 
 def test_every_drill_expects_a_check_that_exists_and_says_where_its_fault_comes_from() -> None:
-    assert len(DRILLS) >= 12
+    assert len(DRILLS) >= 40
+    assert sum(one.ci for one in DRILLS.values()) == 10
     for one in DRILLS.values():
         assert one.expects in REGISTRY
         assert one.reference

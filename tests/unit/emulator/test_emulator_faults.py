@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import pytest
@@ -228,6 +229,12 @@ def test_clock_skew_is_refused_from_15_minutes_on(drill: Drill, seconds: int, ac
         assert drill.get() == DATA
     else:
         assert refused(drill.get) == ("RequestTimeTooSkewed", 403)
+
+
+def test_a_clock_that_is_ahead_shows_in_the_replys_date(drill: Drill) -> None:
+    drill.arm("clock-skew", seconds=600)
+    date = parsedate_to_datetime(headers(drill.s3.head_object(Bucket="b", Key="k"))["date"])
+    assert 590 < date.timestamp() - time.time() < 610
 
 
 SIZE = 10_000

@@ -275,3 +275,33 @@ def test_an_engine_that_wrote_its_title_over_its_environment_has_its_parents(tmp
         (folder / "limits").write_text("")
     found = processes.serving(tmp_path)
     assert [one["environment"] for one in found] == [{"PYTHONHASHSEED": "0"}] * 2
+
+
+def journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    """A journalctl that writes these lines."""
+    (tmp_path / "said").write_text(says)
+    program = tmp_path / "bin" / "journalctl"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/asked\ncat {tmp_path}/said\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+
+def test_the_log_of_a_unit_is_its_journal_since_lmcaches_last_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["LMCache v0.5.6", "degraded mode", "LMCache v0.5.6", "Insufficient NIXL storage capacity"]
+    journalctl(tmp_path, monkeypatch, "\n".join(lines))
+    facts = logs.collect({"log_unit": "kvlab-lmcache@s3-rdma.service"})
+    assert facts["file"] == "kvlab-lmcache@s3-rdma.service"
+    assert facts["seen"]["storage_full"]["count"] == 1
+    assert facts["seen"]["degraded"]["count"] == 0
+    assert "--unit kvlab-lmcache@s3-rdma.service" in (tmp_path / "asked").read_text()
+
+
+def test_a_journal_without_a_start_of_lmcache_is_not_taken_for_a_healthy_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journalctl(tmp_path, monkeypatch, "-- No entries --\n")
+    with pytest.raises(OSError, match="shows no start of LMCache"):
+        logs.collect({"log_unit": "kvlab-lmcache@s3-rdma.service"})
