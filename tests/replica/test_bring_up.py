@@ -34,7 +34,7 @@ def test_a_node_that_loses_its_power_stops_no_other_and_is_named(replica: Any) -
     assert play.rc != 0
     assert play.stats[last]["unreachable"] == 1, play.stdout
     assert play.stats[first]["failed"] == 0, play.stdout
-    assert "cuobject" in replica.host(first).check_output("ldconfig -p"), (
+    assert "libcuobjclient" in replica.host(first).check_output("ldconfig -p"), (
         "the other host did not get to the end"
     )
     told = play.stdout.rpartition("HOSTS THAT WERE LOST ON THE WAY")[2]
