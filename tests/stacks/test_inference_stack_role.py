@@ -236,7 +236,7 @@ def test_another_environment_is_built_beside_the_one_that_serves_and_offered_whe
     assert re.fullmatch("tiny-[0-9a-f]{12}", first.name)
     before = sorted(first.rglob("*"))
     lab.stack["summary"] = "other words, the same environment"
-    lab.write()
+    (lab.folder / "tiny.yml").write_text(yaml.safe_dump(lab.stack))
     status, output = lab.run(**released)
     assert status == 0, output
     assert "changed=0" in output
