@@ -10,11 +10,14 @@ import concurrent.futures
 import datetime
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvlab.doctor import configuration, hosts, store
+from kvlab.doctor import configuration, external, hosts, store
 from kvlab.doctor.labfacts import LAB, LabFacts, Problem
 from kvlab.errors import KvlabError
+
+if TYPE_CHECKING:
+    from kvlab.serving.lab import Lab
 
 Tell = Callable[[str], None]
 
@@ -46,6 +49,8 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
 
     found = labs.load()
     data = found.data
+    if data.get("serving_mode") == external.MODE:
+        return _local_external(found, tell)
     running = profiles.running(found) or found.configured_profile
     profile = found.profiles[running]
     cached = profile["mode"] != "none"
@@ -95,6 +100,18 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
     return LabFacts("local", found.simulated, now(), everything, applies)
 
 
+def _local_external(found: Lab, tell: Tell) -> LabFacts:
+    names = {"vllm_url", "metrics_url", "lmcache_url"}
+    given = {f"serving_{name}": found.data.get(name) for name in names}
+    given["kvlab_active_profile"] = found.configured_profile
+    job = external.job(lambda name, default: given.get(name, default))
+    tell(f"asking {job['vllm_url']}")
+    host = hosts.Host("localhost", {"ansible_connection": "local"})
+    facts, _ = hosts.collect(host, job)
+    facts = _labelled(facts | external.unseen(job), found.simulated)
+    return LabFacts("local", found.simulated, now(), {host.name: facts}, {host.name: tuple(facts)})
+
+
 def _remote(inventory: Path, tell: Tell) -> LabFacts:
     tell(f"reading {inventory}")
     members = hosts.of_inventory(inventory)
@@ -112,7 +129,10 @@ def _remote(inventory: Path, tell: Tell) -> LabFacts:
             if reason:
                 problems.append(Problem(host.name, "", reason))
                 continue
-            facts = configuration.with_config(facts, str(host.get("kvlab_active_profile", "")))
+            if host.get("kvlab_serving_mode") == external.MODE:
+                facts = facts | external.unseen(jobs[host.name])
+            else:
+                facts = configuration.with_config(facts, str(host.get("kvlab_active_profile", "")))
             found[host.name] = _labelled(facts, bool(host.get("kvlab_simulated")))
             topics = [t for t in jobs[host.name]["topics"] if t not in ("profile", "packages")]
             applies[host.name] = (
@@ -135,6 +155,9 @@ def _job(host: hosts.Host) -> dict[str, Any]:
     """What to collect on a host of an inventory, by its own variables."""
     topics = [*(PROVISIONED if host.get("kvlab_provision") else ())]
     job: dict[str, Any] = {}
+    if host.get("kvlab_serving_mode") == external.MODE:
+        job = external.job(host.get)
+        return {**job, "topics": [*topics, *job["topics"]]}
     profile, folder = host.get("kvlab_active_profile"), host.get("serving_profiles_dir")
     if host.get("kvlab_serving_mode", "managed") == "managed" and profile and folder:
         cached = profile != "baseline"

@@ -52,15 +52,32 @@ def judge(name: str, *, cached: bool, passes: list[dict[str, Any]], hit_tokens: 
     return Verdict(PASS, f"{said}; {hit_tokens} tokens came from the cache")
 
 
-def hits(data: Any, mode: str) -> int | None:
+class Addresses(NamedTuple):
+    """Where a lab's vLLM and its counts are asked; `lmcache` is empty where no server of LMCache is known."""
+
+    vllm: str
+    metrics: str
+    lmcache: str
+
+
+def addresses(data: Any, mode: str) -> Addresses:
+    """The addresses that the lab's description names, or those of its ports."""
+    if data.get("serving_mode") == "external":
+        url = data["vllm_url"].rstrip("/")
+        return Addresses(url, data.get("metrics_url") or f"{url}/metrics", data.get("lmcache_url") or "")
+    base, ports = f"http://{data['address']}", data["ports"]
+    url = f"{base}:{ports['vllm']}"
+    return Addresses(url, f"{url}/metrics", f"{base}:{ports['lmcache_http']}" if mode == "mp" else "")
+
+
+def hits(where: Addresses) -> int | None:
     """Tokens that the cache has given so far, by LMCache's server or, where it runs inside, by vLLM."""
-    address, ports = data["address"], data["ports"]
-    if mode == "mp":
-        counted = lmcache_mp.settle(f"http://{address}:{ports['lmcache_http']}")["counters"]
+    if where.lmcache:
+        counted = lmcache_mp.settle(where.lmcache)["counters"]
         # A counter that has counted nothing is left out of the metrics.
         return None if not counted else int(counted["lookup_hit_tokens"] or 0)
     try:
-        samples = lmcache_mp.parse(vllm.get(f"http://{address}:{ports['vllm']}/metrics"))
+        samples = lmcache_mp.parse(vllm.get(where.metrics))
     except OSError:
         return None
     found = vllm.counts(samples)["external_hits"]
@@ -70,19 +87,20 @@ def hits(data: Any, mode: str) -> int | None:
 def run(lab: Lab) -> Verdict:
     """Both passes. Raises KvlabError where vLLM cannot be reached."""
     data, name = lab.data, lab.configured_profile
-    profile = lab.profiles[name]
-    mode = str(profile["mode"])
+    profile = lab.profiles.get(name, {})
+    mode = str(profile.get("mode") or ("none" if name == "baseline" else "unknown"))
+    where = addresses(data, mode)
     tokens = CHUNKS * int(profile.get("chunk_size") or DEFAULT_CHUNK) + 1
     job = {
-        "url": f"http://{data['address']}:{data['ports']['vllm']}",
+        "url": where.vllm,
         "prompt_ids": random.SystemRandom().choices(range(32, 127), k=tokens),
         "max_tokens": MAX_TOKENS,
         "simulated": data.get("simulated"),
     }
     first = completion.run(job)
-    before = None if mode == "none" else hits(data, mode)
+    before = None if mode == "none" else hits(where)
     second = completion.run(job)
-    after = None if mode == "none" else hits(data, mode)
+    after = None if mode == "none" else hits(where)
     gained = None if before is None or after is None else after - before
     verdict = judge(name, cached=mode != "none", passes=[first, second], hit_tokens=gained)
     label = " (simulated)" if data.get("simulated") else ""

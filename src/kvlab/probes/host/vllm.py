@@ -1,7 +1,8 @@
 """vLLM's server: health, model, requests; topic `vllm` (see checks.lmcache).
 
-Job: {"vllm_url": "http://127.0.0.1:8000", "connector": bool}. The metrics are read twice, a second apart, when
-requests are on their way, to tell an engine that works from one that hangs.
+Job: {"vllm_url": "http://127.0.0.1:8000", "connector": bool}, and "vllm_metrics_url" where that is not /metrics. The
+metrics are read twice, a second apart, when requests are on their way, to tell an engine that works from one that
+hangs.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ PAUSE_S = 1.0
 def collect(job: Any) -> dict[str, Any]:
     """Facts about the server; `available` is false when it is silent."""
     url = job["vllm_url"]
+    metrics = job.get("vllm_metrics_url") or f"{url}/metrics"
     facts: dict[str, Any] = {"connector": bool(job.get("connector")), "seconds": PAUSE_S}
     try:
         facts["status"] = status(f"{url}/health")
         models = json.loads(get(f"{url}/v1/models"))["data"]
-        now = counts(lmcache_mp.parse(get(f"{url}/metrics")))
+        now = counts(lmcache_mp.parse(get(metrics)))
     except (OSError, ValueError, KeyError) as error:
         return {**facts, "available": False, "error": str(error), "status": None, "model": None}
     later = None
     if now["running"] + now["waiting"] > 0:
         time.sleep(PAUSE_S)
         try:
-            again = counts(lmcache_mp.parse(get(f"{url}/metrics")))
+            again = counts(lmcache_mp.parse(get(metrics)))
             later = {name: again[name] for name in ("running", "waiting", "finished")}
         except OSError:
             later = None
