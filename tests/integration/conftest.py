@@ -24,6 +24,11 @@ from kvlab.serving.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[2]
 LAB_JSON = Path("/etc/kvlab/lab.json")  # where systemd runs the programs
+ELSEWHERE = (
+    "inconclusive: vLLM is managed elsewhere (kvlab_serving_mode: external), and this suite starts and stops profiles "
+    "and looks into their processes; `kvlab doctor` judges what its addresses answer, and "
+    "`python -m kvlab.serving.smoke` sends it a prompt twice"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -113,12 +118,13 @@ def _lab_that_is_up(host: labhosts.Host) -> tuple[labs.Lab | None, str]:
     """The lab, or the sentence that says why there is none."""
     try:
         if not host.local:
-            return labs.Lab(
-                LAB_JSON, labhosts.as_json(host.read(str(LAB_JSON)), f"{host.name}:{LAB_JSON}")
-            ), ""
+            found = labs.Lab(LAB_JSON, labhosts.as_json(host.read(str(LAB_JSON)), f"{host.name}:{LAB_JSON}"))
+            return (None, ELSEWHERE) if found.data.get("serving_mode") == "external" else (found, "")
         found = labs.load()
     except KvlabError as error:
         return None, str(error)
+    if found.data.get("serving_mode") == "external":
+        return None, ELSEWHERE
     if not Supervisor(found.state_dir).alive():
         return None, "the lab is down; run ./lab up first"
     if not health.answers(found.data["endpoint"]):

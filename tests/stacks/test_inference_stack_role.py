@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -217,3 +218,41 @@ def test_what_must_be_built_from_source_stops_the_role_until_it_is(lab: Lab) -> 
     status, output = lab.run(**built)
     assert status == 0, output
     assert "changed=0" in output
+
+
+def test_another_environment_is_built_beside_the_one_that_serves_and_offered_when_it_was_tried(
+    lab: Lab,
+) -> None:
+    released: dict[str, object] = {"inference_stack_venvs_dir": str(lab.folder / "venvs")}
+    offered = lab.venv.with_name("venv.next")
+    lab.write()
+    status, output = lab.run("--check", **released)
+    assert status == 0, output
+    assert not (lab.folder / "venvs").exists()
+    status, output = lab.run(**released)
+    assert status == 0, output
+    assert not lab.venv.exists(), "the link is the role serving's to switch"
+    first = offered.resolve()
+    assert re.fullmatch("tiny-[0-9a-f]{12}", first.name)
+    before = sorted(first.rglob("*"))
+    lab.stack["summary"] = "other words, the same environment"
+    (lab.folder / "tiny.yml").write_text(yaml.safe_dump(lab.stack))
+    status, output = lab.run(**released)
+    assert status == 0, output
+    assert "changed=0" in output
+    # One that cannot serve is not offered, and the first is as it was.
+    lab.packages["nixl"] = {
+        "nixl/__init__.py": b"",
+        "nixl/_api.py": b"raise ImportError('broken on purpose')\n",
+    }
+    lab.write()
+    status, output = lab.run(**released)
+    assert status == 2
+    assert "broken on purpose" in output
+    assert offered.resolve() == first
+    lab.packages["nixl"]["nixl/_api.py"] = b"mended = True\n"
+    lab.write()
+    status, output = lab.run(**released)
+    assert status == 0, output
+    assert offered.resolve() != first
+    assert sorted(first.rglob("*")) == before

@@ -17,15 +17,16 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text("utf-8"))
 
 
-def roles() -> dict[str, str]:
-    """Roles of site.yml's phases with the condition that they run under; empty for none."""
-    found: dict[str, str] = {}
+def roles() -> dict[tuple[str, str], str]:
+    """Roles of site.yml's phases and their entry points, with the condition that they run under; empty for none."""
+    found: dict[tuple[str, str], str] = {}
     for phase in PHASES:
         for play in read(ROOT / f"playbooks/{phase}.yml"):
             steps = [{"name": one["role"], "when": ""} for one in play.get("roles", [])]
             for task in play.get("tasks", []):
                 steps.append({**task["ansible.builtin.import_role"], "when": str(task.get("when", ""))})
-            found |= {step["name"].removeprefix("kvlab.lab."): step["when"] for step in steps}
+            for step in steps:
+                found[step["name"].removeprefix("kvlab.lab."), step.get("tasks_from", "main")] = step["when"]
     return found
 
 
@@ -38,9 +39,14 @@ def variables(inventory: str) -> dict[str, Any]:
 
 
 def runs(when: str, given: dict[str, Any]) -> bool:
-    """Whether a role's condition, one switch of the inventory, is met."""
-    switch = re.fullmatch(r"(\w+) \| bool", when)
-    return switch is None or bool(given[switch[1]])
+    """Whether a role's condition, switches of the inventory, is met."""
+    met = True
+    for one in when.split(" and "):
+        if switch := re.fullmatch(r"(\w+) \| bool", one):
+            met = met and bool(given[switch[1]])
+        elif mode := re.fullmatch(r"(\w+) == '(\w+)'", one):
+            met = met and given[mode[1]] == mode[2]
+    return met
 
 
 @pytest.mark.parametrize("inventory", ["local", "example-xe9680", "replica"])
@@ -48,13 +54,27 @@ def test_every_required_variable_of_every_role_that_runs_is_given(inventory: str
     given = variables(inventory)
     asked = 0
     missing = []
-    for role, when in roles().items():
-        options = read(ROOT / f"roles/{role}/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    for (role, entry), when in roles().items():
+        options = read(ROOT / f"roles/{role}/meta/argument_specs.yml")["argument_specs"][entry]["options"]
         required = [name for name, option in options.items() if option.get("required")]
         asked += len(required)
         missing += [name for name in required if runs(when, given) and name not in given]
     assert asked > 20
     assert not missing
+
+
+def test_a_lab_that_is_served_elsewhere_builds_and_starts_nothing_and_is_described() -> None:
+    given = variables("local") | {"kvlab_serving_mode": "external"}
+    left = {one for one, when in roles().items() if runs(when, given)}
+    assert ("serving", "external") in left
+    assert not left & {
+        (role, "main") for role in ("inference_stack", "model_store", "kv_profiles", "serving")
+    }
+    managed = {one for one, when in roles().items() if runs(when, variables("local"))}
+    assert managed >= {
+        (role, "main") for role in ("inference_stack", "model_store", "kv_profiles", "serving")
+    }
+    assert ("serving", "external") not in managed
 
 
 @pytest.mark.parametrize("inventory", ["local", "example-xe9680", "replica"])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvlab.doctor import configuration, hosts, store
+from kvlab.doctor import configuration, external, hosts, store
 from kvlab.doctor.labfacts import LAB, LabFacts, Problem
 from kvlab.errors import KvlabError
 
@@ -62,6 +62,8 @@ def _local(tell: Tell, *, round_trip: bool) -> LabFacts:
 
     found = labs.load()
     data = found.data
+    if data.get("serving_mode") == external.MODE:
+        return _local_external(found, tell)
     running = profiles.running(found) or found.configured_profile
     profile = found.profiles[running]
     tell(f"probing this machine (profile {running})")
@@ -125,6 +127,18 @@ def local_job(found: Lab, running: str) -> dict[str, Any]:
     }
 
 
+def _local_external(found: Lab, tell: Tell) -> LabFacts:
+    names = {"vllm_url", "metrics_url", "lmcache_url"}
+    given = {f"serving_{name}": found.data.get(name) for name in names}
+    given["kvlab_active_profile"] = found.configured_profile
+    job = external.job(lambda name, default: given.get(name, default))
+    tell(f"asking {job['vllm_url']}")
+    host = hosts.Host("localhost", {"ansible_connection": "local"})
+    facts, _ = hosts.collect(host, job)
+    facts = _labelled(facts | external.unseen(job), found.simulated)
+    return LabFacts("local", found.simulated, now(), {host.name: facts}, {host.name: tuple(facts)})
+
+
 def _remote(inventory: Path, members: Sequence[hosts.Host], tell: Tell) -> LabFacts:
     jobs = {host.name: _job(host) for host in members}
     found: dict[str, Mapping[str, Any]] = {}
@@ -140,7 +154,10 @@ def _remote(inventory: Path, members: Sequence[hosts.Host], tell: Tell) -> LabFa
             if reason:
                 problems.append(Problem(host.name, "", reason))
                 continue
-            facts = configuration.with_config(facts, str(host.get("kvlab_active_profile", "")))
+            if host.get("kvlab_serving_mode") == external.MODE:
+                facts = facts | external.unseen(jobs[host.name])
+            else:
+                facts = configuration.with_config(facts, str(host.get("kvlab_active_profile", "")))
             found[host.name] = _labelled(facts, bool(host.get("kvlab_simulated")))
             topics = [t for t in jobs[host.name]["topics"] if t not in ("profile", "packages")]
             applies[host.name] = (
@@ -174,6 +191,9 @@ def _job(host: hosts.Host) -> dict[str, Any]:
     """What to collect on a host of an inventory, by its own variables."""
     topics = [*(PROVISIONED if host.get("kvlab_provision") else ())]
     job: dict[str, Any] = {}
+    if host.get("kvlab_serving_mode") == external.MODE:
+        job = external.job(host.get)
+        return {**job, "topics": [*topics, *job["topics"]]}
     profile, folder = host.get("kvlab_active_profile"), host.get("serving_profiles_dir")
     if host.get("kvlab_serving_mode", "managed") == "managed" and profile and folder:
         cached = profile != "baseline"

@@ -22,6 +22,7 @@ ASKED = (
     "ansible_connection", "ansible_host", "ansible_user", "ansible_port", "ansible_ssh_private_key_file",
     "ansible_ssh_common_args", "ansible_become", "group_names", "kvlab_provision", "kvlab_simulated",
     "kvlab_active_profile", "kvlab_serving_mode", "kvlab_state_dir", "serving_profiles_dir", "serving_venv",
+    "serving_vllm_url", "serving_metrics_url", "serving_lmcache_url",
     "serving_state_dir", "serving_lab_file", "serving_manager", "serving_address", "serving_ports",
     "inference_stack_name", "inference_stack_lib_dir",
 )  # fmt: skip

@@ -72,9 +72,18 @@ def _holds_files(profile: dict[str, Any], program: str) -> bool:
     return program == "vllm" and profile.get("mode") == "in-process" and bool(profile.get("file_path"))
 
 
+def _own(python: str) -> str:
+    """The interpreter by the folder of its environment, not by a link to it.
+
+    A process imports modules for as long as it lives; after a switch of the link they would be another version's.
+    """
+    path = Path(python)
+    return str(path.parent.resolve() / path.name)
+
+
 def main(argv: list[str]) -> None:
     """Replace this process by the program. Raises KvlabError when the profile cannot be read or used."""
-    folder, program, python = Path(argv[0]), argv[1], argv[2]
+    folder, program, python = Path(argv[0]), argv[1], _own(argv[2])
     profile = json.loads((folder / "profile.json").read_text())
     env = {**os.environ, **read_env(folder / "env")}
     secret = _secret(folder)

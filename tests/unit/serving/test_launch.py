@@ -81,3 +81,19 @@ def test_lmcache_is_not_started_on_a_folder_whose_parent_is_not_there(tmp_path: 
     assert (done.returncode, "started" in done.stdout) == (1, False)
     assert "kvlab: the folder /kvlab-test-none/kv of profile file cannot be used" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_program_runs_by_the_folder_of_its_environment_and_not_by_the_link_to_it(tmp_path: Path) -> None:
+    """After an upgrade the link names another version, whose modules a running process must not import."""
+    program = tmp_path / "venvs/tiny-1/bin/python"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\necho "$0"\n')
+    program.chmod(0o755)
+    (tmp_path / "venv").symlink_to(tmp_path / "venvs/tiny-1")
+    for name, content in (("profile.json", "{}"), ("env", ""), ("vllm.args", "[]")):
+        (tmp_path / name).write_text(content)
+    done = subprocess.run(
+        [sys.executable, "-m", "kvlab.serving.launch", str(tmp_path), "vllm", str(tmp_path / "venv/bin/python")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == str(program)

@@ -1,8 +1,8 @@
 """vLLM's server: health, model, requests; topic `vllm` (see checks.lmcache).
 
-Job: {"vllm_url": "http://127.0.0.1:8000", "connector": bool, "patience_s": seconds, default 6}. An engine that hangs
-while nothing is asked of it looks like an idle one, so one token is asked for, and the metrics are read before and
-after it.
+Job: {"vllm_url": "http://127.0.0.1:8000", "connector": bool, "patience_s": seconds, default 6}, and "vllm_metrics_url"
+where that is not /metrics. An engine that hangs while nothing is asked of it looks like an idle one, so one token is
+asked for, and the metrics are read before and after it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ PATIENCE_S = 6.0
 def collect(job: Any) -> dict[str, Any]:
     """Facts about the server; `available` is false when it is silent."""
     url = job["vllm_url"]
+    metrics = job.get("vllm_metrics_url") or f"{url}/metrics"
     facts: dict[str, Any] = {"connector": bool(job.get("connector"))}
     try:
         facts["status"] = status(f"{url}/health")
         models = json.loads(get(f"{url}/v1/models"))["data"]
-        now = counts(lmcache_mp.parse(get(f"{url}/metrics")))
+        now = counts(lmcache_mp.parse(get(metrics)))
     except (OSError, ValueError, KeyError) as error:
         return {**facts, "available": False, "error": str(error), "status": None, "model": None}
     model = models[0] if models else {}
@@ -34,7 +35,7 @@ def collect(job: Any) -> dict[str, Any]:
     request = ask(url, model.get("id"), float(job.get("patience_s") or PATIENCE_S))
     seconds = round(time.monotonic() - began, 3)
     try:
-        later: dict[str, Any] | None = counts(lmcache_mp.parse(get(f"{url}/metrics")))
+        later: dict[str, Any] | None = counts(lmcache_mp.parse(get(metrics)))
     except (OSError, ValueError):
         later = None
     return {
