@@ -17,8 +17,8 @@ from packaging.version import Version
 from kvlab.errors import KvlabError
 from kvlab.mirror.lock import Pin
 
-# The locks are resolved for glibc 2.28 on x86_64; a wheel for an older glibc runs there as well.
-GLIBC_MINORS = range(28, 4, -1)
+# RHEL 9 has glibc 2.34, the oldest of the operating systems that the roles know. A wheel for an older glibc runs there.
+GLIBC_MINORS = range(34, 4, -1)
 PLATFORMS = (
     *(f"manylinux_2_{minor}_x86_64" for minor in GLIBC_MINORS),
     "manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64",
