@@ -67,6 +67,8 @@ def stack_keys() -> str:
     """Keys of a stack file and what they hold."""
     rows = [f"| `{key}` | {word} | required |" for key, (_, word) in stacks._KINDS.items()]
     rows.append("| `additional` | a list | none |")
+    parts = ", ".join(f"`{one}`" for one in stacks.FIRMWARE)
+    rows.append(f"| `firmware` | a mapping of {parts} to lists of accepted versions by model | none |")
     proofs = ", ".join(f"`{one}`" for one in stacks.PROOFS)
     return "\n".join(["| key | kind | |", "|---|---|---|", *rows, "", f"`proven` is one of {proofs}.", ""])
 

@@ -50,6 +50,10 @@ options:
     description: Folder or page with wheels to use besides the default index.
     type: str
     default: ""
+  index:
+    description: Whether the default index is asked as well.
+    type: bool
+    default: true
 attributes:
   check_mode:
     description: Compares the installed file and downloads nothing.
@@ -132,6 +136,8 @@ def download(module, folder):
     command += ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--dest", str(folder)]
     if wanted["find_links"]:
         command += ["--find-links", wanted["find_links"]]
+    if not wanted["index"]:
+        command.append("--no-index")
     status, _, complaint = module.run_command([*command, "-r", str(requirements)])
     wheels = list(folder.glob("*.whl"))
     if status or len(wheels) != 1:
@@ -175,6 +181,7 @@ def main():
             "path": {"type": "path", "required": True},
             "python": {"type": "path", "required": True},
             "find_links": {"type": "str", "default": ""},
+            "index": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )

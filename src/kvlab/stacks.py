@@ -15,6 +15,9 @@ from kvlab.kvcache.versions import release
 PROOFS = ("resolved", "imported", "ran-simulated", "ran-on-gpu")
 """How far a stack has been proven, weakest first."""
 
+FIRMWARE = ("bios", "nics", "gpus")
+"""Whose firmware a stack can accept: by a product's name, a NIC's PSID, a GPU's name."""
+
 _TEXT, _LIST, _MAPPING = (str, "a text"), (list, "a list"), (dict, "a mapping")
 _KINDS: Mapping[str, tuple[type, str]] = {
     "name": _TEXT, "summary": _TEXT, "proven": _TEXT, "python": _LIST, "device": _TEXT, "torch": _MAPPING,
@@ -45,6 +48,7 @@ class Stack:
     additional: tuple[str, ...]
     left_out: Mapping[str, str]
     overrides: Mapping[str, str]
+    firmware: Mapping[str, Mapping[str, tuple[str, ...]]]
     file: Path
 
     def lock(self, python: str) -> Path:
@@ -98,8 +102,17 @@ def load(folder: Path, name: str) -> Stack:
         additional=tuple(data.get("additional", ())),
         left_out=data["left_out"],
         overrides={key: str(value) for key, value in data["overrides"].items()},
+        firmware={
+            part: {model: tuple(versions) for model, versions in models.items()}
+            for part, models in data.get("firmware", {}).items()
+        },
         file=file,
     )
+
+
+def _versions(value: object) -> bool:
+    """Whether this is a list of texts, and not empty."""
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
 
 
 def _checked(file: Path, doc: document.Document) -> dict[str, Any]:
@@ -110,9 +123,15 @@ def _checked(file: Path, doc: document.Document) -> dict[str, Any]:
     missing = [key for key in _KINDS if key not in data]
     if missing:
         raise KvlabError(f"{file} lacks {', '.join(missing)}; {whole}")
-    for key, (kind, word) in {**_KINDS, "additional": _LIST}.items():
-        if not isinstance(data.get(key, []), kind):
+    for key, (kind, word) in {**_KINDS, "additional": _LIST, "firmware": _MAPPING}.items():
+        if key in data and not isinstance(data[key], kind):
             raise KvlabError(f"{file}: {key} is not {word}; {whole}")
+    for part, models in data.get("firmware", {}).items():
+        if part not in FIRMWARE or not isinstance(models, dict) or not all(map(_versions, models.values())):
+            raise KvlabError(
+                f"{file}: firmware: {part} must be one of {', '.join(FIRMWARE)} with a list of "
+                "versions, each in quotes, by model."
+            )
     # YAML makes a number of 3.10 or 1.10, which is another version than was written.
     if not all(isinstance(version, str) for version in data["python"]):
         raise KvlabError(f"{file}: the versions under python must stand in quotes; {whole}")

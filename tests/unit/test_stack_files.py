@@ -86,3 +86,28 @@ def test_a_stack_file_that_lacks_a_field_is_refused_by_the_name_of_the_field(tmp
     (tmp_path / "half.yml").write_text("name: half\nsummary: x\n")
     with pytest.raises(KvlabError, match="lacks proven"):
         stacks.load(tmp_path, "half")
+
+
+@pytest.mark.parametrize(
+    "firmware",
+    [
+        [],
+        {"fans": {"a": ["1"]}},
+        {"bios": []},
+        {"nics": {"MT_0000000838": "28.43.1014"}},
+        {"gpus": {"H100": [96.0]}},
+        {"gpus": {"H100": []}},
+    ],
+)
+def test_an_accepted_list_of_another_shape_is_refused(tmp_path: Path, firmware: object) -> None:
+    (tmp_path / "other.yml").write_text(yaml.safe_dump(raw("dell-fixed") | {"firmware": firmware}))
+    with pytest.raises(KvlabError, match="firmware"):
+        stacks.load(tmp_path, "other")
+
+
+def test_an_accepted_list_is_kept_as_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "other.yml").write_text(
+        yaml.safe_dump(raw("dell-fixed") | {"firmware": {"bios": {"X": ["1.0", "1.10"]}}})
+    )
+    assert stacks.load(tmp_path, "other").firmware == {"bios": {"X": ("1.0", "1.10")}}
+    assert stacks.load(FOLDER, "dell-fixed").firmware == {}

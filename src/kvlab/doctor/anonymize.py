@@ -23,6 +23,7 @@ VERSION_KEYS = frozenset(
             "packages",
             "locked",
             "firmware",
+            "vbios",
             "release",
             "loaded",
             "installed",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
-PROVISIONED = ("kernel", "pcie", "network", "driver", "gpu_topology", "rdma", "packages")
+PROVISIONED = ("kernel", "pcie", "network", "driver", "gpu_topology", "rdma", "firmware", "packages")
 WORKERS = 32
 
 
@@ -191,9 +191,10 @@ def _job(host: hosts.Host) -> dict[str, Any]:
     """What to collect on a host of an inventory, by its own variables."""
     topics = [*(PROVISIONED if host.get("kvlab_provision") else ())]
     job: dict[str, Any] = {}
+    firmware = configuration.firmware_job(str(host.get("inference_stack_name")))
     if host.get("kvlab_serving_mode") == external.MODE:
         job = external.job(host.get)
-        return {**job, "topics": [*topics, *job["topics"]]}
+        return {**job, "firmware": firmware, "topics": [*topics, *job["topics"]]}
     profile, folder = host.get("kvlab_active_profile"), host.get("serving_profiles_dir")
     if host.get("kvlab_serving_mode", "managed") == "managed" and profile and folder:
         cached = profile != "baseline"
@@ -218,7 +219,7 @@ def _job(host: hosts.Host) -> dict[str, Any]:
             topics.append("venv")
             python, library = f"{host.get('serving_venv')}/bin/python", host.get("inference_stack_lib_dir")
             job["venv"] = configuration.venv_job(str(host.get("inference_stack_name")), python, library, {})
-    return {**job, "topics": topics}
+    return {**job, "firmware": firmware, "topics": topics}
 
 
 def _labelled(facts: Mapping[str, Any], simulated: bool) -> dict[str, Any]:

@@ -38,6 +38,20 @@ def venv_job(stack: str, python: str, lib_dir: str | None, profile: Mapping[str,
     return {**job, "device": known.device, "left_out": list(known.left_out), "locked": locked}
 
 
+def firmware_job(stack: str) -> dict[str, Any]:
+    """What probes.host.firmware says of the stack: its name and its accepted list, empty for an unknown stack."""
+    from kvlab import stacks
+
+    try:
+        known = stacks.load(STACKS, stack)
+    except KvlabError:
+        return {"stack": None, "accepted": {}}
+    accepted = {
+        part: {model: list(one) for model, one in models.items()} for part, models in known.firmware.items()
+    }
+    return {"stack": known.name, "accepted": accepted}
+
+
 def with_config(facts: Mapping[str, Any], profile: str) -> dict[str, Any]:
     """The facts with topic `config` in place of the texts of topic `profile`, which may hold what is private."""
     found = dict(facts)

@@ -133,6 +133,14 @@ def _rdma(facts: Any) -> Iterator[tuple[Area, str, Any]]:
         yield from _items("settings", f"{netdev} ", state)
 
 
+def _firmware(facts: Any) -> Iterator[tuple[Area, str, Any]]:
+    yield "firmware", "BIOS", (facts.get("bios") or {}).get("version")
+    for gpu in facts.get("gpus") or ():
+        yield "firmware", f"{gpu['gpu']} VBIOS", gpu.get("vbios")
+    for nic in facts.get("nics") or ():
+        yield "firmware", f"{nic['name']} PSID", nic.get("psid")
+
+
 def _network(facts: Any) -> Iterator[tuple[Area, str, Any]]:
     for netdev, addresses in (facts.get("addresses") or {}).items():
         yield "settings", f"{netdev} addresses", ", ".join(sorted(addresses))
@@ -174,6 +182,7 @@ _READERS = {
     "kernel": _kernel,
     "driver": _driver,
     "rdma": _rdma,
+    "firmware": _firmware,
     "network": _network,
     "pcie": _pcie,
     "gpu_topology": _gpu_topology,

@@ -22,6 +22,7 @@ OF_A_HOST = (
         "driver",
         "gpu_topology",
         "rdma",
+        "firmware",
         "gds",
         "processes",
         "venv",

@@ -140,6 +140,8 @@ def test_drift_names_what_changed_since_the_lab_was_accepted() -> None:
     node = content["hosts"]["node2"]
     node["venv"]["versions"]["numpy"] = "2.2.6"
     node["rdma"]["devices"][0]["firmware"] = "28.39.1002"
+    node["firmware"]["bios"]["version"] = "2.5.4"
+    node["firmware"]["gpus"][0]["vbios"] = "96.00.99.00.01"
     node["rdma"]["qos"]["rail0"]["trust"] = "pcp"
     node["gpu_topology"]["assignment"]["GPU1"]["distance"] = "SYS"
     result = run(drift.command, "--facts", write(content), "--json")
@@ -148,7 +150,7 @@ def test_drift_names_what_changed_since_the_lab_was_accepted() -> None:
     assert {(c["host"], c["area"]) for c in told["changes"]} == {
         ("node2", area) for area in ("packages", "firmware", "settings", "topology")
     }
-    assert len(told["changes"]) == 4
+    assert len(told["changes"]) == 6
 
 
 def test_drift_of_a_lab_that_cannot_be_seen_whole_ends_with_2() -> None:

@@ -68,6 +68,17 @@ def test_a_file_that_is_already_there_needs_no_wheel(run: Any, wanted: dict[str,
     assert result["changed"] is False
 
 
+@pytest.mark.parametrize("index", [True, False])
+def test_no_index_is_asked_where_none_may_be(
+    run: Any, wanted: dict[str, Any], tmp_path: Path, index: bool
+) -> None:
+    pip = tmp_path / "python"
+    pip.write_text(f'#!/bin/sh\necho "$*" > {tmp_path}/asked\nexec {sys.executable} "$@"\n')
+    pip.chmod(0o755)
+    assert run("wheel_file", **wanted | {"python": str(pip), "index": index})["changed"] is True
+    assert ("--no-index" in (tmp_path / "asked").read_text().split()) is not index
+
+
 def test_check_mode_changes_and_downloads_nothing(run: Any, wanted: dict[str, Any]) -> None:
     result = run("wheel_file", check=True, **wanted | {"find_links": "", "python": "/nonexistent"})
     assert result["changed"] is True

@@ -19,6 +19,7 @@ TOPICS = {
     "driver": "driver",
     "gpu_topology": "topology",
     "rdma": "rdma",
+    "firmware": "firmware",
     "gds": "gds",
     "processes": "processes",
     "files": "files",
