@@ -59,7 +59,7 @@ class _Measured:
     """The start samples of a run by profile and context, and one set of resamples of each."""
 
     def __init__(self, results: Sequence[Result], seed: int) -> None:
-        self.found = samples.of(results)
+        self.found = samples.of(results, (TTFT, CPU, PAYLOAD))
         # A run that was stopped may lack the longest context, and with it what the limits speak of.
         planned = {Cell(int(context)) for result in results for context in result.plan.get("contexts", [])}
         taken = {cell for cell in samples.cells_of(self.found) if cell.concurrency == 1}
