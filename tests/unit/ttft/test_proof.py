@@ -154,6 +154,8 @@ def test_the_stages_are_what_vllm_and_the_stores_log_count() -> None:
     counted_by_vllm = {
         "vllm:lmcache_mp_lookup_duration_seconds_sum": 0.010,
         "vllm:lmcache_mp_lookup_duration_seconds_count": 1.0,
+        "vllm:request_queue_time_seconds_sum": 0.012,
+        "vllm:request_queue_time_seconds_count": 1.0,
         "vllm:request_prefill_time_seconds_sum": 0.03,
         "vllm:request_prefill_time_seconds_count": 1.0,
     }
@@ -161,8 +163,15 @@ def test_the_stages_are_what_vllm_and_the_stores_log_count() -> None:
     (found,) = (one.stages for one in proof.record(hot, 0, 0, 0.0, []))
     assert (found.retrieve, found.prefill, found.store) == (pytest.approx(0.004, abs=1e-6), 0.03, None)
     assert found.lookup == pytest.approx(0.006, abs=1e-6)  # the wait for LMCache, less the reads of the store
+    assert found.copy == pytest.approx(0.002, abs=1e-6)  # the rest of the queue
     (found,) = (one.stages for one in proof.record(cold, 0, 0, 0.0, []))
     assert (found.lookup, found.retrieve, found.store) == (0.010, None, pytest.approx(0.004, abs=1e-6))
+    assert found.copy is None
+    nothing_found = with_facts(hot, lmcache_after=hot.facts["lmcache_before"])
+    assert proof.record(nothing_found, 0, 0, 0.0, [])[0].stages.copy is None
+    twice = {name: 2 * value for name, value in counted_by_vllm.items()}
+    together = replace(hot, vllm=twice, answers=[*hot.answers, *hot.answers])
+    assert [one.stages.copy for one in proof.record(together, 0, 0, 0.0, [])] == [None, None]
     late = replace(hot, vllm=counted_by_vllm | {"vllm:request_prefill_time_seconds_count": 0.0})
     assert proof.record(late, 0, 0, 0.0, [])[0].stages.prefill is None
 
