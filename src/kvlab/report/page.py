@@ -14,12 +14,12 @@ from typing import Any
 import jinja2
 import msgspec
 
-from kvlab.checks.finding import Finding
 from kvlab.errors import KvlabError
 from kvlab.report import figures, series, verdicts
 from kvlab.report.drawing import Picture
 from kvlab.report.load import Loaded
 from kvlab.report.series import Cell, Key
+from kvlab.report.verdicts import Recorded
 from kvlab.ttft import claims, trend
 from kvlab.ttft.claims import Claim
 from kvlab.ttft.plan import Limits
@@ -45,7 +45,7 @@ class Extra:
     """What is shown beside the results."""
 
     gate: Verdict | None = None
-    findings: Sequence[Finding] = ()
+    findings: Sequence[Recorded] = ()
 
 
 def build(loaded: Loaded, extra: Extra | None = None) -> Report:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from kvlab.checks.finding import Finding
 from kvlab.errors import KvlabError
 from kvlab.ttft.claims import Claim
 from kvlab.ttft.trend import MIN_POINTS, Trend
@@ -55,15 +54,34 @@ def gate(path: Path) -> Verdict:
         raise KvlabError(f"{path} is not what kvlab gate --json printed ({error}); write it anew.") from None
 
 
-def findings(path: Path) -> list[Finding]:
-    """Findings of checks recorded in a file: a JSON list, or an object whose `findings` is one.
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding of a check as it was recorded; the doctor's are by host."""
+
+    id: str
+    severity: str
+    status: str
+    title: str
+    evidence: list[str] | dict[str, list[str]]
+    remedy: str
+    simulated: bool | None = None
+
+    @property
+    def lines(self) -> list[str]:
+        """The evidence line by line, each with its host where there is one."""
+        if isinstance(self.evidence, list):
+            return self.evidence
+        return [f"{host}: {line}" for host, lines in self.evidence.items() for line in lines or ["-"]]
+
+
+def findings(path: Path) -> list[Recorded]:
+    """Findings of checks recorded in a file: a JSON list, or an object whose `findings` is one, as the doctor's.
 
     Raises KvlabError when it is something else.
     """
     content = _decode(path)
     listed = content.get("findings") if isinstance(content, dict) else content
     try:
-        return msgspec.convert(listed, list[Finding])
+        return msgspec.convert(listed, list[Recorded])
     except msgspec.ValidationError as error:
         raise KvlabError(f"{path} holds no findings of kvlab's checks ({error}); name their JSON.") from None
 

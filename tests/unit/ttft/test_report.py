@@ -14,7 +14,9 @@ import pytest
 import ttft_generator
 from click.testing import CliRunner
 
+from kvlab.checks import REGISTRY
 from kvlab.cli import kvlab
+from kvlab.doctor import diagnosis
 from kvlab.errors import KvlabError
 from kvlab.report import load, page, series, verdicts
 from kvlab.report.series import Key
@@ -302,6 +304,16 @@ def test_the_command_writes_page_and_pngs(tmp_path: Path) -> None:
     pngs = {file.stem: file.read_bytes() for file in (tmp_path / "out" / "figures").glob("*.png")}
     assert pngs.keys() == {*FIGURES, "history"}
     assert all(content.startswith(b"\x89PNG") for content in pngs.values())
+
+
+def test_what_the_doctor_recorded_is_shown_by_host(tmp_path: Path) -> None:
+    check = next(iter(REGISTRY.values()))
+    group = diagnosis.Group(check, "fail", {"gpu-1": ("off",), "gpu-2": ("off", "too")}, simulated=False)
+    told = diagnosis.Diagnosis("lab", False, (group,), (), ())
+    (tmp_path / "doctor.json").write_text(json.dumps(told.as_json()))
+    (found,) = verdicts.findings(tmp_path / "doctor.json")
+    assert (found.id, found.status, found.remedy) == (check.id, "fail", check.remedy)
+    assert found.lines == ["gpu-1: off", "gpu-2: off", "gpu-2: too"]
 
 
 @pytest.mark.parametrize(
