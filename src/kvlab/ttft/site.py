@@ -19,7 +19,7 @@ from kvlab.serving import cpu, profiles
 from kvlab.serving.lab import Lab
 from kvlab.ttft import proof
 from kvlab.ttft.client import Client
-from kvlab.ttft.evidence import Witness
+from kvlab.ttft.evidence import Reading, Witness
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.proof import Group
 from kvlab.ttft.result import Scalar, Series
@@ -42,13 +42,14 @@ class LabSite:
         return LabServing(self.lab, self.plan, Witness(self.lab, profile, self.store))
 
 
-@dataclass(frozen=True)
+@dataclass
 class LabServing:
-    """A profile that was just started."""
+    """A profile that was just started. What was counted after a pass is what was counted before the next."""
 
     lab: Lab
     plan: Plan
     witness: Witness
+    counted: Reading | None = None
 
     def about(self) -> dict[str, Scalar]:
         stack = self.witness.facts["stack"]
@@ -56,6 +57,7 @@ class LabServing:
         return {**{name: str(stack[name]) for name in stack}, "processes": len(pids)}
 
     def ask(self, ids: Sequence[int]) -> Facts:
+        self.counted = None
         return self._client().ask([ids])[0]
 
     def measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
@@ -64,7 +66,8 @@ class LabServing:
 
     def _measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
         witness = self.witness
-        before = witness.read()
+        before = self.counted or witness.read()
+        self.counted = None  # should this pass not come to its end
         pids = cpu.process_ids(self.lab, witness.profile)
         began = cpu.seconds(pids)
         answers = self._client().ask(prompts)
@@ -73,6 +76,8 @@ class LabServing:
             before.lookups + len(prompts),
             self.plan.store_s if series == "cold" else min(15.0, self.plan.store_s),
         )
+        # The baseline has nothing to wait for, so its counts may come a moment later: they are read anew.
+        self.counted = after if witness.tier else None
         moved = {name: value - before.vllm.get(name, 0.0) for name, value in after.vllm.items()}
         return Group(
             profile=witness.profile,
