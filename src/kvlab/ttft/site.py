@@ -13,6 +13,7 @@ from typing import Any
 
 from kvlab.checks import judge
 from kvlab.errors import KvlabError
+from kvlab.hostparsers import rdma_sysfs
 from kvlab.objectscale import s3
 from kvlab.probes import Facts
 from kvlab.serving import cpu, profiles
@@ -22,7 +23,7 @@ from kvlab.ttft.client import Client
 from kvlab.ttft.evidence import Reading, Witness
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.proof import Group
-from kvlab.ttft.result import Scalar, Series
+from kvlab.ttft.result import NIC_GB_S, Scalar, Series
 
 TEST_MODEL = "kvlab-test"
 
@@ -162,6 +163,7 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
         "hardware.cores": psutil.cpu_count(logical=True),
         "hardware.memory_gib": round(psutil.virtual_memory().total / (1 << 30)),
         **_gpu(),
+        **nics(),
         "software.kernel": platform.release(),
         "lab.stack": str(lab.data["stack"]),
         "lab.simulated": lab.simulated,
@@ -197,6 +199,14 @@ def _gpu() -> dict[str, Scalar]:
     names = sorted({f"{[r[0] for r in rows].count(row[0])} x {row[0]}" for row in rows if row[0]})
     drivers = sorted({row[2] for row in rows if row[0]})
     return {"hardware.gpu": ", ".join(names) or "none", "driver.nvidia": ", ".join(drivers) or "none"}
+
+
+def nics(sysfs: Path = Path("/sys")) -> dict[str, Scalar]:
+    """What the active RDMA ports of this machine carry together, 1e9 bytes a second; nothing where there is none."""
+    ports = [port for device in rdma_sysfs.devices(sysfs) for port in device["ports"]]
+    rates = [(port["rate"] or "").partition(" Gb/sec") for port in ports if port["state"] == "ACTIVE"]
+    total = sum(float(number) for number, unit, _ in rates if unit)
+    return {NIC_GB_S: total / 8} if total else {}
 
 
 def _cpu_name() -> str:
