@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
@@ -140,9 +141,13 @@ def picture(figure: Figure, name: str, title: str, caption: str, alt: str) -> Pi
     png, svg = io.BytesIO(), io.StringIO()
     figure.draw_without_rendering()
     figure.set_layout_engine("none")  # what was laid out once serves both
-    figure.savefig(png, format="png", dpi=DPI, facecolor=PAPER, metadata={"Software": None})
+    # By the canvases themselves: savefig draws a figure twice, to lay it out again.
+    figure.set_dpi(DPI)
+    figure.set_facecolor(PAPER)
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
+    figure.set_facecolor("none")
     nothing = {"Creator": None, "Date": None, "Format": None, "Type": None}
-    figure.savefig(svg, format="svg", facecolor="none", metadata=nothing)
+    FigureCanvasSVG(figure).print_svg(svg, metadata=nothing)  # type: ignore[no-untyped-call]
     return Picture(name, title, caption, alt, _inline(svg.getvalue(), name), png.getvalue())
 
 

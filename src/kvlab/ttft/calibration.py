@@ -59,7 +59,7 @@ def calibrate(
     """The calibration from A/A runs. Raises KvlabError: several environments, or too few starts."""
     if len({(result.fingerprint, result.simulated) for result in results}) != 1:
         raise KvlabError("the runs are of different environments; calibrate with runs of one.")
-    found = samples.of(results)
+    found = samples.of(results, (samples.TTFT,))
     profiles = sorted({sample.profile for sample in found})
     cells = samples.cells_of(found)
     values = np.log(samples.array(found, profiles, cells))

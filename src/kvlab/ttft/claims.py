@@ -18,7 +18,7 @@ from kvlab.ttft import samples
 from kvlab.ttft.bootstrap import MIN_STARTS, interval, resampled
 from kvlab.ttft.model import mean
 from kvlab.ttft.plan import Limits
-from kvlab.ttft.result import Result
+from kvlab.ttft.result import NIC_GB_S, Result
 from kvlab.ttft.samples import CPU, PAYLOAD, TTFT, Cell
 from kvlab.ttft.variance import Floats
 
@@ -59,7 +59,7 @@ class _Measured:
     """The start samples of a run by profile and context, and one set of resamples of each."""
 
     def __init__(self, results: Sequence[Result], seed: int) -> None:
-        self.found = samples.of(results)
+        self.found = samples.of(results, (TTFT, CPU, PAYLOAD))
         # A run that was stopped may lack the longest context, and with it what the limits speak of.
         planned = {Cell(int(context)) for result in results for context in result.plan.get("contexts", [])}
         taken = {cell for cell in samples.cells_of(self.found) if cell.concurrency == 1}
@@ -112,17 +112,17 @@ class _Measured:
         )
 
 
-def claims(
-    results: Sequence[Result], limits: Limits | None = None, *, nic_gb_s: float | None = None, seed: int = 1
-) -> list[Claim]:
+def claims(results: Sequence[Result], limits: Limits | None = None, *, seed: int = 1) -> list[Claim]:
     """The claims of runs of one environment, in the document's order, by rising context.
 
-    `nic_gb_s` is what the NICs can carry (1e9 bytes a second); a rate above it is not to be believed. A limit holds
-    at the longest context. Raises KvlabError when the runs are of different environments, or hold no hot pass.
+    An implied rate over what the NICs carry, where the environment says that, is not to be believed. A limit holds at
+    the longest context. Raises KvlabError when the runs are of different environments, or hold no hot pass.
     """
     if len({(result.fingerprint, result.simulated) for result in results}) != 1:
         raise KvlabError("the runs are of different environments; take claims from runs of one.")
     limits = limits or Limits()
+    carried = results[0].environment.get(NIC_GB_S)
+    nic_gb_s = float(carried) if carried is not None else None
     measured, simulated = _Measured(results, seed), results[0].simulated
     profiles = {sample.profile for sample in measured.found}
     found: list[Claim] = []
@@ -218,11 +218,14 @@ def _first(speedup: Floats, contexts: Floats) -> Floats:
 
 
 def _believable(claim: Claim, nic_gb_s: float | None) -> Claim:
-    """A rate that the NICs cannot carry was not carried by them."""
-    if nic_gb_s is None or claim.low is None or claim.low <= nic_gb_s:
+    """A rate beside what the NICs carry; one that they cannot carry was not carried by them."""
+    if nic_gb_s is None or claim.value is None:
         return claim
-    detail = f"more than the {nic_gb_s:g} GB/s that the NICs carry: the bytes or the clock are wrong"
-    return msgspec.structs.replace(claim, limit=nic_gb_s, verdict="fail", detail=detail)
+    if claim.low is not None and claim.low > nic_gb_s:
+        detail = f"more than the {nic_gb_s:g} GB/s that the NICs carry: the bytes or the clock are wrong"
+        return msgspec.structs.replace(claim, limit=nic_gb_s, verdict="fail", detail=detail)
+    share = f"{claim.value / nic_gb_s:.1%} of the {nic_gb_s:g} GB/s that the NICs carry"
+    return msgspec.structs.replace(claim, detail="; ".join(filter(None, (claim.detail, share))))
 
 
 def _few(counts: dict[str, int], what: str = "TTFT") -> str:

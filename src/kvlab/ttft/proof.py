@@ -217,15 +217,19 @@ def _stages(group: Group) -> Stages:
     """What vLLM and the store's log count, for one request on average.
 
     vLLM's lookup is its wait for LMCache, which meanwhile reads from the store: what the log shows of that is
-    `retrieve`, the rest `lookup`. `prefill` is from being scheduled to the first token, the copy to the device
-    included; nothing counts that alone.
+    `retrieve`, the rest `lookup`. `copy` follows it: vLLM lets a request queue until its chunks have come from
+    LMCache's memory into its own cache, so it is what is left of the queue's time. With several at once that would
+    hold the wait for each other too, and is not counted. `prefill` is from being scheduled to the first token.
     """
     moving = _span(_payload(group)) if _has_tier(group) else None
     waited = _counted(group, "vllm:lmcache_mp_lookup_duration_seconds")
+    queued = _counted(group, "vllm:request_queue_time_seconds")
     hot = group.series == "hot"
+    copies = hot and group.concurrency == 1 and bool(_hits(group)) and None not in (waited, queued)
     return Stages(
         lookup=None if waited is None else max(waited - ((moving or 0.0) if hot else 0.0), 0.0),
         retrieve=moving if hot else None,
+        copy=max((queued or 0.0) - (waited or 0.0), 0.0) if copies else None,
         prefill=_counted(group, "vllm:request_prefill_time_seconds"),
         store=None if hot else moving,
     )

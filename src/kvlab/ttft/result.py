@@ -21,6 +21,8 @@ SCHEMA = 1
 KIND = "kvlab-ttft"
 ABOUT = "about."
 """Keys of the environment that begin so describe a run (host, load) and are never compared."""
+NIC_GB_S = "hardware.nic_gb_s"
+"""Key of the environment: what the RDMA NICs carry together, 1e9 bytes a second; absent without one."""
 
 Decoded = TypeVar("Decoded")
 Scalar = str | int | float | bool | None

@@ -6,8 +6,9 @@ their own. The median leaves a lone slow pass without effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import median
 
 import numpy as np
@@ -19,6 +20,7 @@ MIN_PASSES = 3
 """Fewer have no median that an outlier cannot move."""
 STAGES = ("lookup", "retrieve", "copy", "prefill")
 TTFT, CPU, PAYLOAD = "ttft", "cpu", "payload"
+COLUMNS = (TTFT, CPU, PAYLOAD, *STAGES)
 
 
 @dataclass(frozen=True, order=True)
@@ -51,13 +53,13 @@ class Sample:
     reasons: tuple[str, ...]  # why the start failed, and passes are unproven; each once
 
 
-def of(results: Iterable[Result]) -> list[Sample]:
-    """The samples of results, in order of time."""
-    found = [sample for result in results for sample in _of_one(result)]
+def of(results: Iterable[Result], wanted: Collection[str] = COLUMNS) -> list[Sample]:
+    """The samples of results, in order of time, with the medians of what is wanted."""
+    found = [sample for result in results for sample in _of_one(result, wanted)]
     return sorted(found, key=lambda sample: sample.at)
 
 
-def _of_one(result: Result) -> Iterator[Sample]:
+def _of_one(result: Result, wanted: Collection[str]) -> Iterator[Sample]:
     hot: dict[int, list[Pass]] = {start.number: [] for start in result.starts}
     for one in result.passes:
         if one.series == "hot":
@@ -72,7 +74,7 @@ def _of_one(result: Result) -> Iterator[Sample]:
             run=result.id,
             profile=start.profile,
             at=start.at,
-            medians={cell: _medians(good) for cell, good in proven.items() if _enough(good)},
+            medians={cell: _medians(good, wanted) for cell, good in proven.items() if _enough(good)},
             short=frozenset(cell for cell, good in proven.items() if not _enough(good)),
             unproven=len(unproven),
             reasons=tuple(
@@ -89,25 +91,28 @@ def _enough(passes: Sequence[Pass]) -> bool:
     return len({one.index for one in passes}) >= MIN_PASSES
 
 
-def _medians(passes: Sequence[Pass]) -> dict[str, float]:
+def _medians(passes: Sequence[Pass], wanted: Collection[str]) -> dict[str, float]:
     """Medians of what all passes have; what one of them lacks is left out."""
-    columns: dict[str, list[float | None]] = {
-        TTFT: [p.ttft_first_token_s for p in passes],
-        CPU: [p.client_cpu_s for p in passes],
-        PAYLOAD: [_payload(p) for p in passes],
-        **{stage: [getattr(p.stages, stage) for p in passes] for stage in STAGES},
-    }
-    return {
-        name: median(v for v in values if v is not None)
-        for name, values in columns.items()
-        if None not in values
-    }
+    found = {}
+    for name in wanted:
+        values = [_READ[name](one) for one in passes]
+        if None not in values:
+            found[name] = median(value for value in values if value is not None)
+    return found
 
 
 def _payload(one: Pass) -> float | None:
     if one.rdma_bytes is None or one.http_bytes is None:
         return None
     return float(one.rdma_bytes + one.http_bytes)
+
+
+_READ: dict[str, Callable[[Pass], float | None]] = {
+    TTFT: attrgetter("ttft_first_token_s"),
+    CPU: attrgetter("client_cpu_s"),
+    PAYLOAD: _payload,
+    **{stage: attrgetter(f"stages.{stage}") for stage in STAGES},
+}
 
 
 def cells_of(samples: Iterable[Sample]) -> list[Cell]:

@@ -13,16 +13,17 @@ from typing import Any
 
 from kvlab.checks import judge
 from kvlab.errors import KvlabError
+from kvlab.hostparsers import rdma_sysfs
 from kvlab.objectscale import s3
 from kvlab.probes import Facts
 from kvlab.serving import cpu, profiles
 from kvlab.serving.lab import Lab
 from kvlab.ttft import proof
 from kvlab.ttft.client import Client
-from kvlab.ttft.evidence import Witness
+from kvlab.ttft.evidence import Reading, Witness
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.proof import Group
-from kvlab.ttft.result import Scalar, Series
+from kvlab.ttft.result import NIC_GB_S, Scalar, Series
 
 TEST_MODEL = "kvlab-test"
 
@@ -42,13 +43,14 @@ class LabSite:
         return LabServing(self.lab, self.plan, Witness(self.lab, profile, self.store))
 
 
-@dataclass(frozen=True)
+@dataclass
 class LabServing:
-    """A profile that was just started."""
+    """A profile that was just started. What was counted after a pass is what was counted before the next."""
 
     lab: Lab
     plan: Plan
     witness: Witness
+    counted: Reading | None = None
 
     def about(self) -> dict[str, Scalar]:
         stack = self.witness.facts["stack"]
@@ -56,6 +58,7 @@ class LabServing:
         return {**{name: str(stack[name]) for name in stack}, "processes": len(pids)}
 
     def ask(self, ids: Sequence[int]) -> Facts:
+        self.counted = None
         return self._client().ask([ids])[0]
 
     def measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
@@ -64,7 +67,8 @@ class LabServing:
 
     def _measure(self, series: Series, context: int, prompts: Sequence[Sequence[int]]) -> Group:
         witness = self.witness
-        before = witness.read()
+        before = self.counted or witness.read()
+        self.counted = None  # should this pass not come to its end
         pids = cpu.process_ids(self.lab, witness.profile)
         began = cpu.seconds(pids)
         answers = self._client().ask(prompts)
@@ -73,6 +77,8 @@ class LabServing:
             before.lookups + len(prompts),
             self.plan.store_s if series == "cold" else min(15.0, self.plan.store_s),
         )
+        # The baseline has nothing to wait for, so its counts may come a moment later: they are read anew.
+        self.counted = after if witness.tier else None
         moved = {name: value - before.vllm.get(name, 0.0) for name, value in after.vllm.items()}
         return Group(
             profile=witness.profile,
@@ -157,6 +163,7 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
         "hardware.cores": psutil.cpu_count(logical=True),
         "hardware.memory_gib": round(psutil.virtual_memory().total / (1 << 30)),
         **_gpu(),
+        **nics(),
         "software.kernel": platform.release(),
         "lab.stack": str(lab.data["stack"]),
         "lab.simulated": lab.simulated,
@@ -192,6 +199,14 @@ def _gpu() -> dict[str, Scalar]:
     names = sorted({f"{[r[0] for r in rows].count(row[0])} x {row[0]}" for row in rows if row[0]})
     drivers = sorted({row[2] for row in rows if row[0]})
     return {"hardware.gpu": ", ".join(names) or "none", "driver.nvidia": ", ".join(drivers) or "none"}
+
+
+def nics(sysfs: Path = Path("/sys")) -> dict[str, Scalar]:
+    """What the active RDMA ports of this machine carry together, 1e9 bytes a second; nothing where there is none."""
+    ports = [port for device in rdma_sysfs.devices(sysfs) for port in device["ports"]]
+    rates = [(port["rate"] or "").partition(" Gb/sec") for port in ports if port["state"] == "ACTIVE"]
+    total = sum(float(number) for number, unit, _ in rates if unit)
+    return {NIC_GB_S: total / 8} if total else {}
 
 
 def _cpu_name() -> str:

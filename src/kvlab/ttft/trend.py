@@ -44,7 +44,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 def trends(results: Sequence[Result], *, seed: int = 1) -> list[Trend]:
     """The trend of each profile over the starts of results of one environment."""
-    found = samples.of(results)
+    found = samples.of(results, (samples.TTFT,))
     return [
         _trend(profile, [s for s in found if s.profile == profile and s.medians], np.random.default_rng(seed))
         for profile in dict.fromkeys(sample.profile for sample in found)

@@ -75,6 +75,11 @@ class Page:
         found = await self.call("Page.captureScreenshot", captureBeyondViewport=True)
         return base64.b64decode(found["data"])
 
+    async def pdf(self) -> bytes:
+        """The page as it is printed."""
+        found = await self.call("Page.printToPDF", printBackground=False)
+        return base64.b64decode(found["data"])
+
     def requests(self) -> list[str]:
         """Every address that was asked for."""
         return [

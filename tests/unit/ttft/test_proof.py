@@ -12,10 +12,11 @@ from botocore.exceptions import EndpointConnectionError
 from ttft_site import CHUNK, CHUNK_BYTES, FakeServing, FakeSite, answer, counted, request
 
 from kvlab.errors import KvlabError
-from kvlab.serving import tier
+from kvlab.serving import cpu, tier
 from kvlab.serving.lab import Lab
 from kvlab.ttft import plan, proof
-from kvlab.ttft.evidence import Witness
+from kvlab.ttft.client import Client
+from kvlab.ttft.evidence import Reading, Witness
 from kvlab.ttft.proof import Group
 from kvlab.ttft.site import LabServing
 
@@ -59,6 +60,31 @@ def serving(monkeypatch: pytest.MonkeyPatch) -> LabServing:
 def passes(profile: str = "s3-rdma", context: int = 512) -> tuple[Group, Group]:
     made, ids = FakeServing(profile, FakeSite()), [one[:context] for one in IDS]
     return made.measure("cold", context, ids), made.measure("hot", context, ids)
+
+
+def test_counts_are_read_once_between_two_passes_of_a_cached_profile(
+    serving: LabServing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def reading(self: Witness, *_: object) -> Reading:
+        read.append(self.profile)
+        return Reading(counted(), {"n": float(len(read))})
+
+    monkeypatch.setattr(Witness, "read", reading)
+    monkeypatch.setattr(Witness, "one_pass", lambda *_: {})
+    monkeypatch.setattr(Client, "ask", lambda _, prompts: [answer(ids) for ids in prompts])
+    monkeypatch.setattr(cpu, "process_ids", lambda *_: [])
+    moved = [serving.measure(series, 512, IDS).vllm for series in ("cold", "hot", "hot")]
+    assert len(read) == 4
+    assert moved == [{"n": 1.0}] * 3
+    serving.ask(IDS[0])  # what it moved belongs to no pass
+    serving.measure("hot", 512, IDS)
+    assert len(read) == 6
+    monkeypatch.setattr(Witness, "tier", None)
+    for _ in range(2):
+        serving.measure("hot", 512, IDS)
+    assert len(read) == 6 + 1 + 2, "the baseline's are read anew: nothing waits until they rest"
 
 
 def with_facts(group: Group, **changed: Any) -> Group:
@@ -154,6 +180,8 @@ def test_the_stages_are_what_vllm_and_the_stores_log_count() -> None:
     counted_by_vllm = {
         "vllm:lmcache_mp_lookup_duration_seconds_sum": 0.010,
         "vllm:lmcache_mp_lookup_duration_seconds_count": 1.0,
+        "vllm:request_queue_time_seconds_sum": 0.012,
+        "vllm:request_queue_time_seconds_count": 1.0,
         "vllm:request_prefill_time_seconds_sum": 0.03,
         "vllm:request_prefill_time_seconds_count": 1.0,
     }
@@ -161,8 +189,15 @@ def test_the_stages_are_what_vllm_and_the_stores_log_count() -> None:
     (found,) = (one.stages for one in proof.record(hot, 0, 0, 0.0, []))
     assert (found.retrieve, found.prefill, found.store) == (pytest.approx(0.004, abs=1e-6), 0.03, None)
     assert found.lookup == pytest.approx(0.006, abs=1e-6)  # the wait for LMCache, less the reads of the store
+    assert found.copy == pytest.approx(0.002, abs=1e-6)  # the rest of the queue
     (found,) = (one.stages for one in proof.record(cold, 0, 0, 0.0, []))
     assert (found.lookup, found.retrieve, found.store) == (0.010, None, pytest.approx(0.004, abs=1e-6))
+    assert found.copy is None
+    nothing_found = with_facts(hot, lmcache_after=hot.facts["lmcache_before"])
+    assert proof.record(nothing_found, 0, 0, 0.0, [])[0].stages.copy is None
+    twice = {name: 2 * value for name, value in counted_by_vllm.items()}
+    together = replace(hot, vllm=twice, answers=[*hot.answers, *hot.answers])
+    assert [one.stages.copy for one in proof.record(together, 0, 0, 0.0, [])] == [None, None]
     late = replace(hot, vllm=counted_by_vllm | {"vllm:request_prefill_time_seconds_count": 0.0})
     assert proof.record(late, 0, 0, 0.0, [])[0].stages.prefill is None
 

@@ -11,7 +11,7 @@ import report_browser
 import ttft_generator
 from report_browser import Page
 
-from kvlab.report import load, page
+from kvlab.report import load, page, verdicts
 from kvlab.ttft import result
 
 pytestmark = pytest.mark.skipif(
@@ -25,14 +25,32 @@ HEADS = "document.querySelectorAll('#measurements thead button')"
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with everything on it: verdicts, claims, what is not proven, change points, findings."""
     folder = tmp_path_factory.mktemp("report")
-    run = ttft_generator.result(starts=3, hot=3, contexts=(64, 1024, 8192), plan={"model": "kvlab-test"})
-    # One column must hold a dash: no start of it has enough proven passes.
-    for at, one in enumerate(run.passes):
-        if (one.profile, one.context) == ("s3-rdma", 1024):
-            run.passes[at] = msgspec.structs.replace(one, proven=False)
-    result.write(run, folder / "run.json")
-    return page.write(page.build(load.load([folder / "run.json"])), folder / "out")
+    plan = {"model": "kvlab-test", "limits": {"speedup_longest_min": 2, "http_over_rdma_longest_min": 50}}
+    for night in range(1, 13):
+        run = ttft_generator.result(
+            seed=night, created=f"2026-01-{night:02}T00:00:00Z", starts=3, hot=3, contexts=(64, 1024, 8192), plan=plan,
+            slower={"s3-rdma": 1.4} if night > 6 else None,
+        )  # fmt: skip
+        # One column must hold a dash: no start of it has enough proven passes.
+        run.passes = [
+            msgspec.structs.replace(one, proven=False, reasons=["hit 0 tokens"])
+            if (one.profile, one.context) == ("s3-rdma", 1024)
+            else one
+            for one in run.passes
+        ]
+        result.write(run, folder / f"{night}.json")
+    given = {
+        "id": "RDMA004",
+        "severity": "major",
+        "status": "fail",
+        "title": "PFC",
+        "evidence": ["off"],
+        "remedy": "Set it.",
+    }
+    findings = [verdicts.Recorded(**given), verdicts.Recorded(**given | {"id": "CLK001", "status": "pass"})]
+    return page.write(page.build(load.load([folder]), page.Extra(findings=findings)), folder / "out")
 
 
 FIGURES = """[...document.querySelectorAll('figure')].map(f => [
@@ -51,6 +69,19 @@ CONTRAST = """(() => {
     .map(ink => (Math.max(ink, paper) + .05) / (Math.min(ink, paper) + .05))
     .reduce((least, one) => Math.min(least, one), 99);
 })()"""
+# Each table by each of its columns, twice: the row heads, and those in order of the cells that have a value.
+TABLES = """[...document.querySelectorAll('table')].map(table => {
+  const value = (row, c) => row.cells[c].dataset.value ?? row.cells[c].innerText.trim();
+  const order = (c) => [...table.tBodies[0].rows].map(row => value(row, c)).filter(v => v !== '' && v !== '\u2013');
+  const columns = [...table.tHead.rows[0].cells].map((head, c) => {
+    const rows = table.tBodies[0].rows.length;
+    head.querySelector('button').click();
+    const up = order(c);
+    head.querySelector('button').click();
+    return [up, order(c), rows === table.tBodies[0].rows.length];
+  });
+  return [table.caption?.innerText.trim() ?? '', columns];
+})"""
 PAPER = "getComputedStyle(document.body).backgroundColor"
 WIDTHS = (360, 390, 768, 1280)
 LOOKS = (("light", "screen"), ("dark", "screen"), ("dark", "print"))
@@ -66,12 +97,14 @@ async def _used(tab: Page) -> dict[str, Any]:
     seen["down"], seen["state"] = await tab.value(COLUMN % 7), await tab.value(SORTED)
     await tab.value(f"{HEADS}[0].click()")
     seen["names"] = await tab.value(COLUMN % 0)
+    seen["tables"] = await tab.value(TABLES)
     for width in WIDTHS:
         await tab.look(width=width)
         seen[f"width {width}"] = await tab.value("document.documentElement.scrollWidth")
     for scheme, media in LOOKS:
         await tab.look(width=1280, scheme=scheme, media=media)
         seen[f"{scheme} {media}"] = await tab.value(CONTRAST), await tab.value(PAPER)
+    seen["pdf"] = await tab.pdf()
     return {**seen, "requests": tab.requests(), "complaints": tab.complaints()}
 
 
@@ -118,6 +151,50 @@ def test_a_table_sorts_both_ways_by_click_and_by_key_with_gaps_last(seen: Any) -
     assert down[:-2] == up[:-2][::-1]
     assert seen["state"] == ["none"] * 7 + ["descending"] + ["none"] * 3
     assert seen["names"] == sorted(seen["names"])
+
+
+def test_every_table_has_a_caption_and_sorts_by_every_column(seen: Any) -> None:
+    captions = [caption for caption, _ in seen["tables"]]
+    begins = (
+        "Verdicts",
+        "The source",
+        "TTFT of proven",
+        "Passes and starts",
+        "Runs",
+        "Environment",
+        "Findings",
+    )
+    assert len(captions) == len(begins)
+    assert all(text.startswith(begin) for text, begin in zip(captions, begins, strict=True))
+    for caption, columns in seen["tables"]:
+        for up, down, whole in columns:
+            assert whole, caption
+            numbers = [_number(text) for text in up]
+            assert down == up[::-1] or sorted(down) == sorted(up), caption
+            if numbers and None not in numbers:
+                assert numbers == sorted(numbers), caption
+                assert [_number(text) for text in down] == numbers[::-1], caption
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def test_change_points_are_told_in_figure_and_text(seen: Any, written: Path) -> None:
+    caption, alternative, _ = seen["figures"][-1]
+    assert "change points" in caption
+    assert "s3-rdma: 36 starts" in alternative
+    assert "from run-7 on" in alternative
+    assert alternative.count("changed by") == 1, "only one profile became slower"
+    assert "from run-7 on" in written.read_text().partition("</figure>")[2].rpartition("<caption>")[0]
+
+
+def test_the_page_prints_whole(seen: Any) -> None:
+    assert seen["pdf"].startswith(b"%PDF-")
+    assert seen["pdf"].count(b"/Type /Page\n") > 1
 
 
 @pytest.mark.parametrize("width", WIDTHS)

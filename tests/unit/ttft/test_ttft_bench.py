@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +86,68 @@ def test_a_server_that_names_no_model_is_one_sentence(url: str) -> None:
 def test_a_wrong_address_is_one_sentence(url: str, words: str) -> None:
     with pytest.raises(KvlabError, match=words):
         bench.run(bench.Settings(url=url or free_url(), model="m", rounds=1), lambda _line: None)
+
+
+BENCHMARK = """
+import sys
+
+def add_cli_args(parser):
+    for name in ("backend", "base-url", "endpoint", "model", "dataset-name", "num-prompts", "max-concurrency"):
+        parser.add_argument(f"--{name}", required=True)
+    for name in ("temperature", "ready-check-timeout-sec"):
+        parser.add_argument(f"--{name}", type=float, required=True)
+    for name in ("skip-tokenizer-init", "ignore-eos", "disable-tqdm", "save-detailed"):
+        parser.add_argument(f"--{name}", action="store_true", required=True)
+
+def main(arguments):
+    print("a benchmark says much")
+    samples = get_samples(arguments, None)
+    assert len(samples) == int(arguments.num_prompts)
+    return {
+        "ttfts": [0.5 + sum(one.prompt) + one.expected_output_len for one in samples],
+        "errors": ["refused" if 9 in one.prompt else "" for one in samples],
+    }
+"""
+DATASETS = """
+import dataclasses
+
+@dataclasses.dataclass
+class SampleRequest:
+    prompt: list
+    prompt_len: int
+    expected_output_len: int
+"""
+PARSER = "import argparse; FlexibleArgumentParser = argparse.ArgumentParser"
+
+
+def test_vllms_benchmark_is_asked_for_one_prompt_at_a_time_after_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {
+        "benchmarks/serve.py": BENCHMARK,
+        "benchmarks/datasets.py": DATASETS,
+        "utils/argparse_utils.py": PARSER,
+    }
+    for name, text in modules.items():
+        (tmp_path / "vllm" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "vllm" / name).write_text(text)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with bench._vllm(Path(sys.executable), "http://127.0.0.1:1", "m") as ask:
+        assert (
+            ask([1] * 100) == 100 + bench.MAX_TOKENS + 0.5
+        )  # that of the prompt, not of the short one before
+        assert ask([2] * 100) == 200 + bench.MAX_TOKENS + 0.5
+        with pytest.raises(KvlabError, match="vLLM's client failed: 'refused'"):
+            ask([1, 9])
+
+
+def test_a_vllm_client_that_does_not_start_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vllm").mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with (
+        pytest.raises(KvlabError, match="vLLM's client ended; try it by hand"),
+        bench._vllm(Path(sys.executable), "http://127.0.0.1:1", "m"),
+    ):
+        pass
