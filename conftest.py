@@ -1,7 +1,7 @@
 """Options of the integration suite.
 
-They stand here and not beside the suite: before pytest knows them it takes the value of `--inventory inventories/my-lab` for
-a folder of tests, and reads no other conftest.py than those of that folder and above it.
+They stand here, not beside the suite: before it knows them pytest takes the value in `--inventory inventories/my-lab`
+for a folder of tests, and reads the conftest.py of that folder and above it, and no other.
 """
 
 from __future__ import annotations
