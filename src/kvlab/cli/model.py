@@ -42,3 +42,23 @@ def show(directory: Path, as_json: bool) -> None:
         return
     for name, value in facts.items():
         click.echo(f"{name:24} {'unknown' if value is None else value}")
+
+
+@command.command("list")
+@DIRECTORY
+@click.option("--model", required=True, help="Name of the model, such as Qwen/Qwen3-Coder-30B-A3B-Instruct.")
+@click.option("--revision", required=True, help="Its revision, such as a commit of the hub it came from.")
+def list_(directory: Path, model: str, revision: str) -> None:
+    """Write kvlab-model.json into DIRECTORY: size and sha256 of each file, by which hosts get the weights.
+
+    Prints the document's own sha256, for model_store_sha256.
+    """
+    import hashlib
+
+    from kvlab.modelstore import listing
+    from kvlab.whole_file import aside
+
+    content = listing.make(directory, model, revision)
+    with aside(directory / listing.NAME, content, 0o644) as ready:
+        ready.replace(directory / listing.NAME)
+    click.echo(hashlib.sha256(content).hexdigest())
