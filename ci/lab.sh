@@ -40,15 +40,18 @@ bring_up() {
     play site.yml ${stack:+-e "kvlab_stack=$stack"}
 }
 
-# The lab as it is now: anonymized facts, and what the doctor says of them, for people and for the report.
+# The lab as it is now: what the doctor says, with the names that its people know, and anonymized facts for everybody else.
 # Exit status: the doctor's (0 healthy, 1 something is wrong, 2 something could not be looked at).
 look() {
     kvlab facts collect -i "$inventory" -o "$artifacts/facts.json" --anonymize || true
-    [ -s "$artifacts/facts.json" ] || return 2
-    kvlab doctor --facts "$artifacts/facts.json" --json >"$artifacts/doctor.json" || true
-    kvlab doctor --facts "$artifacts/facts.json" >"$artifacts/doctor.txt" || looked=$?
+    named=$(mktemp -d)
+    kvlab facts collect -i "$inventory" -o "$named/facts.json" || true
+    looked=0
+    kvlab doctor --facts "$named/facts.json" --json >"$artifacts/doctor.json" || true
+    kvlab doctor --facts "$named/facts.json" >"$artifacts/doctor.txt" || looked=$?
+    rm -rf "$named"
     cat "$artifacts/doctor.txt"
-    return "${looked:-0}"
+    return "$looked"
 }
 
 free() {

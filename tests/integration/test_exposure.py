@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
+import labhosts
 import pytest
 from harness import Bench
 
@@ -46,3 +51,20 @@ def test_no_server_runs_a_script_that_is_sent_to_it(bench: Bench) -> None:
     for port in asked:
         url = f"http://{bench.lab.data['address']}:{port}/run_script"
         assert bench.host.output(f"python3 -c {shlex.quote(POST.format(url=url))}").strip() == "404", url
+
+
+def test_anonymized_facts_hold_no_secret_address_or_name_of_this_lab(bench: Bench, tmp_path: Path) -> None:
+    kvlab, written = Path(sys.executable).with_name("kvlab"), tmp_path / "facts.json"
+    command = [kvlab, "facts", "collect", "-i", bench.host.inventory, "-o", written, "--anonymize"]
+    subprocess.run(
+        command, check=False, capture_output=True
+    )  # 2 where a host does not answer: it is named, too
+    text = written.read_text()
+    assert '"kvlab-facts"' in text
+    secrets = labhosts.as_json(bench.host.read(str(bench.lab.data["secrets_file"])), "the secrets file")
+    machines = {bench.host, *bench.gpu_hosts}
+    names = {bench.host.output("uname -n").strip(), *(host.name for host in machines)} - {"localhost"}
+    addresses = {one for host in machines for one in host.output("hostname -I").split()}
+    found = [one for one in names | addresses if re.search(rf"(?<![\w.:-]){re.escape(one)}(?![\w.:-])", text)]
+    assert found == []
+    assert secrets["secret_key"] not in text

@@ -153,6 +153,8 @@ def test_a_slow_or_unusable_night_does_not_become_the_measure_of_the_next(
 ) -> None:
     assert checkout.run("nightly", "plan.yml", GATE=gate) == int(gate), checkout.output
     assert ("now-" in checkout.history) is kept
+    # kvlab report refuses a run that is named twice.
+    assert ("nightly/now-" in checkout.called("kvlab report")[0]) is not kept
     assert "--gate" in checkout.called("kvlab report")[0]
     assert "--findings" in checkout.called("kvlab report")[0]
 
