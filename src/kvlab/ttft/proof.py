@@ -90,7 +90,7 @@ def ended(group: Group) -> str:
     """Why no pass after this one can be proven, so that the run must end; empty where one can."""
     after = group.facts["lmcache_after"]
     name = f"{group.profile}: {group.series} pass of {group.context} tokens"
-    if _has_tier(group) and not after["available"]:
+    if _has_tier(group) and not (after["available"] or after.get("inside")):
         return f"{name}: LMCache's server is gone ({after['error']}); see its log under the lab's log folder."
     puts = [r for r in group.facts["access_log"] if is_payload(r) and not reads(r)]
     written = {r["key"] for r in puts if int(r["status"]) < 300}
