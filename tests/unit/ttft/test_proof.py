@@ -43,7 +43,7 @@ def lab(profile: str, path: str) -> Lab:
         "ports": {"vllm": 9, "lmcache_http": 9},
         "endpoint": "http://store:1",
     }
-    return Lab(Path("lab.json"), data | {"profiles": {profile: facts}, "state_dir": "."})
+    return Lab(Path("lab.json"), data | {"profiles": {profile: facts}, "state_dir": ".", "access_log": "log"})
 
 
 @pytest.fixture
@@ -211,26 +211,6 @@ def test_a_refused_object_that_was_written_after_all_is_no_trouble() -> None:
     )
     # A read that failed is for the proof of the pass to judge: the next may succeed.
     assert proof.ended(with_facts(hot, access_log=[request("GetObject", "512-0") | {"status": 404}])) == ""
-
-
-def test_where_nothing_can_be_read_passes_are_kept_unproven_and_the_run_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real = lab("s3-rdma", "rdma")
-    real.data["profiles"]["s3-rdma"]["mode"] = "in-process"
-    monkeypatch.setattr(tier, "of", lambda *_: Stored())
-    monkeypatch.setattr(Witness, "_vllm", lambda _: {})
-    witness = Witness(real, "s3-rdma", None)
-    before, after = witness.read(), witness.read()
-    assert (before.mark, before.lookups) == (None, 0)
-    cold, hot = (replace(one, facts=witness.one_pass(one.series, 512, before, after)) for one in passes())
-    values = {"name": "p", "model": "m", "contexts": [512], "profiles": ["s3-rdma"]}
-    reasons = LabServing(real, plan.from_mapping(values, "p"), witness).doubts(hot, cold)
-    assert proof.ended(hot) == ""
-    assert any("KV001" in reason and "inside vLLM" in reason for reason in reasons)
-    assert any("PATH" in reason for reason in reasons)
-    (found,) = proof.record(hot, 0, 0, 0.0, reasons)
-    assert (found.proven, found.hit_tokens, found.ttft_first_token_s) == (False, None, 0.01)
 
 
 def test_the_baseline_has_no_server_that_could_be_gone() -> None:
