@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from test_proof import CHUNK_BYTES, IDS, Stored, lab, passes
@@ -24,9 +23,8 @@ def counted(group: Group, rdma: int, tcp: int, hits: float, **vllm: float) -> Gr
     """The pass in a lab with an array: moved in its own direction, and a little in the other."""
     way, back = ("in", "out") if group.series == "hot" else ("out", "in")
     moved = {f"rdma_{way}": rdma, f"tcp_{way}": tcp, f"rdma_{back}": 9, f"tcp_{back}": 9}
-    return replace(
-        group, facts=group.facts | {"access_log": [], "lmcache_after": GONE, "nics": moved}, chunk_bytes=CHUNK_BYTES, vllm={counters.HITS: hits} | vllm
-    )  # fmt: skip
+    facts = group.facts | {"access_log": [], "lmcache_after": GONE, "nics": moved}
+    return replace(group, facts=facts, chunk_bytes=CHUNK_BYTES, vllm={counters.HITS: hits} | vllm)
 
 
 @pytest.fixture
