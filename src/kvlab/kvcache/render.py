@@ -68,6 +68,9 @@ def environment(spec: ProfileSpec) -> dict[str, str]:
         env["HF_HUB_OFFLINE"] = "1"
     if spec.device == "cpu":
         env["VLLM_CPU_KVCACHE_SPACE"] = str(spec.cpu_kvcache_gib)
+        # By itself vLLM leaves one core idle, and another with a KV connector, unless there would be none left: on two
+        # cores the baseline computed with one, and all other profiles with both.
+        env["VLLM_CPU_NUM_OF_RESERVED_CPU"] = "0"
     if spec.library_dirs:
         env["LD_LIBRARY_PATH"] = ":".join(spec.library_dirs)
     if spec.engine != "none":

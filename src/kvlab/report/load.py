@@ -71,7 +71,8 @@ def load(paths: Sequence[Path]) -> Loaded:
 
     Raises KvlabError: no file, a file that is no result, or two runs with one id.
     """
-    runs = sorted(((results.header(file), file) for file in _files(paths)), key=lambda one: one[0].created)
+    files = list(_files(paths))
+    runs = sorted(zip(results.headers(files), files, strict=True), key=lambda one: one[0].created)
     seen: dict[str, Path] = {}
     for run, file in runs:
         if run.id in seen:
@@ -117,7 +118,7 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        found = sorted(path.glob("*.json"))
+        found = results.files_in(path)
         if not found:
             raise KvlabError(f"{path} holds no *.json; name a folder of TTFT results.")
         yield from found

@@ -15,10 +15,18 @@ from kvlab.errors import KvlabError
 from kvlab.probes import Facts, lmcache_mp
 from kvlab.serving import tier
 from kvlab.serving.lab import Lab
+from kvlab.ttft import nics
 
 NO_LMCACHE: Facts = {
     "available": False,
     "error": "the profile has no LMCache server",
+    "counters": {},
+    "engines": 0,
+}
+IN_PROCESS: Facts = {
+    "available": False,
+    "inside": True,
+    "error": "LMCache runs inside vLLM, where kvlab ttft reads vLLM's counts",
     "counters": {},
     "engines": 0,
 }
@@ -33,6 +41,7 @@ class Reading:
     vllm: Mapping[str, float]  # vLLM's metrics page, summed over labels
     mark: tier.Mark | None = None
     objects: Sequence[Facts] = ()
+    nics: Mapping[str, int] | None = None  # where the store keeps no log
 
     @property
     def lookups(self) -> int:
@@ -56,6 +65,11 @@ class Witness:
         return f"http://{self.lab.data['address']}:{self.lab.data['ports']['vllm']}"
 
     @property
+    def logged(self) -> bool:
+        """Whether the store keeps a log that can be read here, as the emulated one does; an array's cannot."""
+        return bool(self.lab.data.get("access_log"))
+
+    @property
     def tier(self) -> tier.Tier | None:
         """Where the chunks lie: a bucket or a folder; None for the baseline."""
         return None if self.facts["mode"] == "none" else tier.of(self.lab, self.profile, self.store)
@@ -67,9 +81,12 @@ class Witness:
         """
         if self.tier is None:
             return Reading(NO_LMCACHE, self._vllm())
-        url = f"http://{self.lab.data['address']}:{self.lab.data['ports']['lmcache_http']}"
-        lmcache = lmcache_mp.settle(url, lookups=lookups, timeout_s=timeout_s)
-        return Reading(lmcache, self._vllm(), self.tier.mark(), self.tier.objects())
+        lmcache = IN_PROCESS
+        if self.facts["mode"] == "mp":
+            url = f"http://{self.lab.data['address']}:{self.lab.data['ports']['lmcache_http']}"
+            lmcache = lmcache_mp.settle(url, lookups=lookups, timeout_s=timeout_s)
+        mark, moved = (self.tier.mark(), None) if self.logged else (None, nics.moved())
+        return Reading(lmcache, self._vllm(), mark, self.tier.objects(), moved)
 
     def one_pass(self, kind: str, tokens: int, before: Reading, after: Reading) -> Facts:
         """A pass between two readings, as the KV checks want it, but for its `completion`."""
@@ -83,6 +100,7 @@ class Witness:
             "lmcache_before": before.lmcache,
             "lmcache_after": after.lmcache,
             "new_objects": [o for o in after.objects if o["key"] not in known],
+            "nics": nics.between(before.nics, after.nics),
             **moved,
         }
 

@@ -161,5 +161,6 @@ def name_of(result: Result) -> str:
 
 def entries(history: History) -> list[Entry]:
     """All runs, oldest first. Raises KvlabError when a file is no result."""
-    found = [Entry(file.name, file, results.header(file)) for file in sorted(history.folder().glob("*.json"))]
+    files = results.files_in(history.folder())
+    found = [Entry(file.name, file, head) for file, head in zip(files, results.headers(files), strict=True)]
     return sorted(found, key=lambda one: one.header.created)

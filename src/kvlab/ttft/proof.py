@@ -11,6 +11,7 @@ from typing import Any
 
 from kvlab.checks import Finding
 from kvlab.checks.path import by_body, by_rdma, is_payload, reads
+from kvlab.checks.witness import TCP_SHARE
 from kvlab.probes import Facts
 from kvlab.ttft.result import Pass, Series, Stages, Way
 
@@ -25,7 +26,7 @@ class Group:
     """The requests of one pass, sent at once, with what was counted between the two readings around them.
 
     `answers` are probes.completion; `facts` the pass as the KV checks want it; `cpu_s` seconds of the profile's
-    processes during the requests; `vllm` how far vLLM's counters moved.
+    processes during the requests; `vllm` how far vLLM's counters moved; `chunk_bytes` those of one chunk on all ranks.
     """
 
     profile: str
@@ -36,6 +37,12 @@ class Group:
     cpu_s: float | None
     chunk_tokens: int
     vllm: Mapping[str, float] = field(default_factory=dict)
+    chunk_bytes: int = 0
+
+    @property
+    def payload(self) -> int:
+        """Bytes of all its whole chunks."""
+        return self.chunks * self.chunk_bytes
 
     @property
     def concurrency(self) -> int:
@@ -90,7 +97,7 @@ def ended(group: Group) -> str:
     """Why no pass after this one can be proven, so that the run must end; empty where one can."""
     after = group.facts["lmcache_after"]
     name = f"{group.profile}: {group.series} pass of {group.context} tokens"
-    if _has_tier(group) and not after["available"]:
+    if _has_tier(group) and not (after["available"] or after.get("inside")):
         return f"{name}: LMCache's server is gone ({after['error']}); see its log under the lab's log folder."
     puts = [r for r in group.facts["access_log"] if is_payload(r) and not reads(r)]
     written = {r["key"] for r in puts if int(r["status"]) < 300}
@@ -191,11 +198,23 @@ def _payload(group: Group) -> list[Any]:
 
 def _moved(group: Group) -> tuple[int, int]:
     """Payload bytes one-sided and in HTTP bodies: read by a hot pass, written by a cold one."""
+    if nics := group.facts.get("nics"):
+        return by_nics(group, nics)
     log = _payload(group)
     return sum(by_rdma(r) for r in log), sum(by_body(r) for r in log)
 
 
+def by_nics(group: Group, moved: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes by RDMA and by TCP that the NICs moved in the direction of a pass."""
+    way = "in" if group.series == "hot" else "out"
+    return moved[f"rdma_{way}"], moved[f"tcp_{way}"]
+
+
 def _way(group: Group, rdma: int, http: int) -> Way:
+    if group.facts.get("nics"):
+        # A little of everything crosses a NIC.
+        noise = group.payload * TCP_SHARE
+        rdma, http = (moved if moved > noise else 0 for moved in (rdma, http))
     file = group.facts["file"]
     if file and file["read" if group.series == "hot" else "written"]:
         return "unknown" if rdma or http else "file"

@@ -29,13 +29,14 @@ def newest(path: Path, wanted: Callable[[Header], bool], most: int = WINDOW) -> 
     """
     if not path.is_dir():
         return [results.read(path)]
-    headers = sorted(((results.header(file), file) for file in _files(path)), key=lambda one: one[0].created)
+    files = _files(path)
+    headers = sorted(zip(results.headers(files), files, strict=True), key=lambda one: one[0].created)
     found = [file for header, file in headers if wanted(header)] or [headers[-1][1]]
     return [results.read(file) for file in found[-most:]]
 
 
 def _files(folder: Path) -> Sequence[Path]:
-    found = sorted(folder.glob("*.json"))
+    found = results.files_in(folder)
     if not found:
         raise KvlabError(f"{folder} holds no *.json; name a folder of TTFT results.")
     return found

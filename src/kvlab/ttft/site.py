@@ -13,12 +13,11 @@ from typing import Any
 
 from kvlab.checks import judge
 from kvlab.errors import KvlabError
-from kvlab.hostparsers import rdma_sysfs
 from kvlab.objectscale import s3
 from kvlab.probes import Facts
 from kvlab.serving import cpu, profiles
 from kvlab.serving.lab import Lab
-from kvlab.ttft import proof
+from kvlab.ttft import counters, nics, proof
 from kvlab.ttft.client import Client
 from kvlab.ttft.evidence import Reading, Witness
 from kvlab.ttft.plan import Plan
@@ -88,6 +87,7 @@ class LabServing:
             facts=witness.one_pass(series, context, before, after),
             cpu_s=None if began is None or ended is None else ended - began,
             chunk_tokens=int(witness.facts["chunk_size"]),
+            chunk_bytes=int(witness.facts["chunk_bytes"]) * int(witness.facts["tp"]),
             vllm=moved,
         )
 
@@ -104,6 +104,14 @@ class LabServing:
         facts = witness.kv(passes, expected) | witness.path(
             first, None if cold is None else passes[1], stored
         )
+        if not witness.logged:
+            own = [check for check in counters.CHECKS if check != ("KV005" if cold is None else "KV003")]
+            return [
+                *proof.unanswered(group),
+                *proof.miscounted(group),
+                *proof.reasons_of(judge(facts, own)),
+                *counters.doubts(group, str(witness.facts["expected_path"])),
+            ]
         asked = proof.COLD_CHECKS if cold is None else proof.HOT_CHECKS
         return proof.unanswered(group) + proof.miscounted(group) + proof.reasons_of(judge(facts, asked))
 
@@ -163,7 +171,7 @@ def environment(lab: Lab, plan: Plan) -> dict[str, Scalar]:
         "hardware.cores": psutil.cpu_count(logical=True),
         "hardware.memory_gib": round(psutil.virtual_memory().total / (1 << 30)),
         **_gpu(),
-        **nics(),
+        **({NIC_GB_S: carried} if (carried := nics.rate()) else {}),
         "software.kernel": platform.release(),
         "lab.stack": str(lab.data["stack"]),
         "lab.simulated": lab.simulated,
@@ -199,14 +207,6 @@ def _gpu() -> dict[str, Scalar]:
     names = sorted({f"{[r[0] for r in rows].count(row[0])} x {row[0]}" for row in rows if row[0]})
     drivers = sorted({row[2] for row in rows if row[0]})
     return {"hardware.gpu": ", ".join(names) or "none", "driver.nvidia": ", ".join(drivers) or "none"}
-
-
-def nics(sysfs: Path = Path("/sys")) -> dict[str, Scalar]:
-    """What the active RDMA ports of this machine carry together, 1e9 bytes a second; nothing where there is none."""
-    ports = [port for device in rdma_sysfs.devices(sysfs) for port in device["ports"]]
-    rates = [(port["rate"] or "").partition(" Gb/sec") for port in ports if port["state"] == "ACTIVE"]
-    total = sum(float(number) for number, unit, _ in rates if unit)
-    return {NIC_GB_S: total / 8} if total else {}
 
 
 def _cpu_name() -> str:

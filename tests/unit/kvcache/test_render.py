@@ -149,6 +149,14 @@ def test_the_environment_fixes_the_hash_seed_and_calms_the_sdk(values: dict[str,
     assert "CUFILE_ENV_PATH_JSON" not in env
 
 
+@pytest.mark.parametrize("name", ["baseline", "s3-http", "s3-rdma"])
+def test_every_profile_of_a_cpu_lab_computes_with_the_same_cores(values: dict[str, Any], name: str) -> None:
+    spec = {"name": name, "mode": "none" if name == "baseline" else "mp"}
+    env = environment.parse(files(values, **spec, device="cpu")["env"], "")
+    assert env["VLLM_CPU_NUM_OF_RESERVED_CPU"] == "0"
+    assert "VLLM_CPU_NUM_OF_RESERVED_CPU" not in files(values, **spec, device="cuda")["env"]
+
+
 @pytest.mark.parametrize(
     ("lmcache", "sized"), [("0.4.5", True), ("0.4.6", True), ("0.5.3", False), ("0.5.6", False)]
 )

@@ -14,7 +14,7 @@ from kvlab.serving.lab import Lab
 from kvlab.ttft import measure, plan, prompts, result
 from kvlab.ttft.plan import Plan
 from kvlab.ttft.result import Result
-from kvlab.ttft.site import environment, nics
+from kvlab.ttft.site import environment
 
 PROFILES = ["baseline", "s3-http", "s3-rdma"]
 
@@ -329,15 +329,3 @@ def test_the_environment_names_gpus_and_their_driver(
     data = {"stack": "s", "simulated": True, "profiles": {}, "model": {"dir": str(tmp_path)}}
     found = environment(Lab(tmp_path, data), a_plan())
     assert (found["hardware.gpu"], found["driver.nvidia"]) == (gpu, driver)
-
-
-def test_the_environment_says_what_the_active_rdma_ports_carry_together(tmp_path: Path) -> None:
-    (tmp_path / "class").mkdir()
-    assert nics(tmp_path) == {}
-    ports = {"mlx5_0": ("4: ACTIVE", "400 Gb/sec (4X NDR)"), "mlx5_1": ("4: ACTIVE", "200 Gb/sec (2X NDR)")}
-    for name, (state, rate) in (ports | {"mlx5_2": ("1: DOWN", "100 Gb/sec (4X EDR)")}).items():
-        port = tmp_path / "class/infiniband" / name / "ports/1"
-        port.mkdir(parents=True)
-        (port / "state").write_text(f"{state}\n")
-        (port / "rate").write_text(f"{rate}\n")
-    assert nics(tmp_path) == {"hardware.nic_gb_s": 75.0}

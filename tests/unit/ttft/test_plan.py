@@ -21,7 +21,7 @@ GIVEN: dict[str, Any] = {
 
 def test_the_plans_of_the_project_are_plans() -> None:
     found = {path.stem: plans.read(path) for path in THRESHOLDS.glob("*.yml")}
-    assert found.keys() == {"local", "smoke", "xe9680-h100"}
+    assert found.keys() == {"calibration", "local", "smoke", "xe9680-h100"}
     assert all(plan.name == name for name, plan in found.items())
     assert found["xe9680-h100"].contexts[-1] == 235_000
     assert found["xe9680-h100"].limits == plans.Limits(

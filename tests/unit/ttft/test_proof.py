@@ -43,7 +43,7 @@ def lab(profile: str, path: str) -> Lab:
         "ports": {"vllm": 9, "lmcache_http": 9},
         "endpoint": "http://store:1",
     }
-    return Lab(Path("lab.json"), data | {"profiles": {profile: facts}, "state_dir": "."})
+    return Lab(Path("lab.json"), data | {"profiles": {profile: facts}, "state_dir": ".", "access_log": "log"})
 
 
 @pytest.fixture
