@@ -125,7 +125,7 @@ def run(drill: Drill, bench: Bench) -> Outcome:
     before: Findings = {}
     try:
         scene = drill.scene(bench)
-        before = bench.left_healthy.pop(scene.like, None) or _wait(
+        before = bench.left_healthy.pop(scene.like, {}) or _wait(
             scene, drill, lambda found: found[drill.expects].status == "pass", drill.recovery_s
         )
         bench.left_healthy.clear()
