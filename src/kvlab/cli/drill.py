@@ -32,7 +32,13 @@ def list_(as_json: bool) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every drill.")
 @click.option("--ci", "ci", is_flag=True, help="The short ones that stand for the others.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Write the JSON to FILE.")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the JSON to FILE after each drill; without --all, outcomes of other drills stay in it.",
+)
 def run(names: tuple[str, ...], everything: bool, ci: bool, as_json: bool, output: Path | None) -> None:
     """Run drills in the local lab, one after the other; everything is restored after each.
 
@@ -49,15 +55,17 @@ def run(names: tuple[str, ...], everything: bool, ci: bool, as_json: bool, outpu
         raise KvlabError("name one or more drills, or give --all or --ci; kvlab drill list shows them.")
     chosen = [find(name) for name in names] or [d for d in DRILLS.values() if everything or d.ci]
     found = labs.load()
+    nothing = record.document(False, [])
+    earlier = record.read(output) if output and output.exists() and not everything else nothing
     outcomes: list[Outcome] = []
     with Bench(found, lambda line: click.echo(line, err=True)) as bench:
         for number, drill in enumerate(chosen, 1):
             outcome = run_one(drill, bench)
             outcomes.append(outcome)
             click.echo(f"{number}/{len(chosen)} {record.line(outcome)}", err=True)
+            if output:
+                record.write(record.joined(earlier, record.document(found.simulated, outcomes)), output)
     document = record.document(found.simulated, outcomes)
-    if output:
-        record.write(document, output)
     if as_json:
         click.echo(json.dumps(document, indent=1))
     else:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kvlab.checks import Finding
 from kvlab.doctor import collect, configuration, store
 from kvlab.doctor.labfacts import LAB, LabFacts
 from kvlab.drills import faults, programs
@@ -36,6 +37,7 @@ class Bench:
     def __init__(self, lab: Lab, tell: Tell) -> None:
         self.lab, self.tell = lab, tell
         self.profile = programs.require_up(lab)
+        self.left_healthy: dict[str, Mapping[str, Finding]] = {}
         self._store = contextlib.ExitStack()
         self._session = contextlib.ExitStack()
 

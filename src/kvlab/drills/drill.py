@@ -32,10 +32,14 @@ NAMED, MISSED, COULD_NOT_RUN = 0, 1, 2
 
 @dataclass(frozen=True)
 class Scene:
-    """A drill made ready: `look` collects topics of facts, `broken` breaks the thing for as long as it is entered."""
+    """A drill made ready: `look` collects topics of facts, `broken` breaks the thing for as long as it is entered.
+
+    Scenes of the same `like` look at the same things: what one of them saw at its end is what the next begins with.
+    """
 
     look: Callable[[], Topics]
     broken: Callable[[], AbstractContextManager[object]]
+    like: str = ""
 
 
 @dataclass
@@ -118,9 +122,13 @@ def run(drill: Drill, bench: Bench) -> Outcome:
 
     from botocore.exceptions import BotoCoreError, ClientError
 
+    before: Findings = {}
     try:
         scene = drill.scene(bench)
-        before = _wait(scene, drill, lambda found: found[drill.expects].status == "pass", drill.recovery_s)
+        before = bench.left_healthy.pop(scene.like, {}) or _wait(
+            scene, drill, lambda found: found[drill.expects].status == "pass", drill.recovery_s
+        )
+        bench.left_healthy.clear()
         if before[drill.expects].status != "pass":
             return ended("could not run", f"not healthy before: {_line(before[drill.expects])}")
         with scene.broken():
@@ -141,6 +149,8 @@ def run(drill: Drill, bench: Bench) -> Outcome:
     if not restored(after):
         bad = [drill.expects] if after[drill.expects].status != "pass" else _worse(before, after)
         return ended("not restored", f"afterwards: {'; '.join(_line(after[name]) for name in bad)}")
+    if scene.like:
+        bench.left_healthy[scene.like] = after
     return ended("named")
 
 

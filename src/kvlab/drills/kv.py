@@ -96,7 +96,7 @@ def _drill(name: str, breaks: str, staged: str, origin: Any, reference: str, **h
 
     def scene(bench: Bench) -> Scene:
         made = Shared(bench, **how)
-        return Scene(made.look, made.switch.thrown)
+        return Scene(made.look, made.switch.thrown, like="stored KV")
 
     return Drill(
         name, "scratch", breaks, _STAGED + staged, origin, reference, "KV009", scene, words=words, ci=ci

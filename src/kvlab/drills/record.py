@@ -23,6 +23,13 @@ def document(simulated: bool, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     return {"kind": KIND, "schema": SCHEMA, "taken": now(), "simulated": simulated, "outcomes": found}
 
 
+def joined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """`new`, and the outcomes in `old` of drills that did not run again; simulated if any of them is."""
+    again = {one["name"] for one in new["outcomes"]}
+    kept = [one for one in old["outcomes"] if one["name"] not in again]
+    return {**new, "simulated": old["simulated"] or new["simulated"], "outcomes": [*kept, *new["outcomes"]]}
+
+
 def line(outcome: Outcome) -> str:
     """One outcome in a line."""
     took = f" in {outcome.seconds:.1f} s" if outcome.seconds is not None else ""

@@ -99,7 +99,9 @@ def _drill(
 
     def scene(bench: Bench) -> Scene:
         made = Transfers(bench, **how)
-        return Scene(made.look, made.broken)
+        return Scene(
+            made.look, made.broken, like=f"transfers of {made.objects}, overwritten: {made.overwrite}"
+        )
 
     return Drill(
         name, kind, breaks, staged, origin, reference, expects, scene, words=words, ci=ci, needs=NEEDS

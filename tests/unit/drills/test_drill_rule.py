@@ -3,6 +3,7 @@ passes again. The facts are a clock's; nothing of a lab is broken here."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from kvlab.errors import KvlabError
 
 RIGHT = {"offset_s": 0.02, "uncertainty_s": 0.01, "synchronised": True}
 WRONG = {**RIGHT, "offset_s": -1210.4}
-BENCH = cast(Any, SimpleNamespace(simulated=True))
+BENCH = cast(Any, SimpleNamespace(simulated=True, left_healthy={}))
 
 
 class Clock:
@@ -95,6 +96,20 @@ def test_a_drill_that_leaves_another_check_failing_does_not_pass() -> None:
     assert "HOST067" in outcome.reason
 
 
+def test_alike_drills_look_at_the_healthy_thing_once_between_them() -> None:
+    clock, looks = Clock(RIGHT, WRONG, RIGHT), []
+
+    def look() -> dict[str, Any]:
+        looks.append(clock.now)
+        return {"clock": clock.now}
+
+    for _ in range(2):
+        outcome = run(drill(clock, scene=lambda _: Scene(look, clock.breaking, like="clock")), BENCH)
+        assert outcome.verdict == "named"
+    assert looks == [RIGHT, WRONG, RIGHT, WRONG, RIGHT]
+    BENCH.left_healthy.clear()
+
+
 def test_the_thing_is_restored_when_looking_at_it_fails() -> None:
     clock = Clock(RIGHT, WRONG, RIGHT)
 
@@ -117,6 +132,18 @@ def test_every_drill_expects_a_check_that_exists_and_says_where_its_fault_comes_
         assert one.breaks
     with pytest.raises(KvlabError, match="there is no drill 'none'"):
         find("none")
+
+
+def test_what_ran_again_replaces_its_outcome_and_the_others_stay() -> None:
+    missed, named = (run(drill(Clock(RIGHT, wrong, RIGHT)), BENCH) for wrong in (RIGHT, WRONG))
+    other = dataclasses.replace(named, name="other")
+    old = record.document(True, [missed, other])
+    new = record.joined(old, record.document(False, [named]))
+    assert [(one["name"], one["verdict"]) for one in new["outcomes"]] == [
+        ("other", "named"),
+        ("clock-skew", "named"),
+    ]
+    assert new["simulated"] is True
 
 
 def test_outcomes_are_written_and_read_with_their_label(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.lab = self
+        self.left_healthy: dict[str, Any] = {}
         self.state_dir = folder
         self.about = {"dir": str(folder / "s3-rdma")}
 
