@@ -109,7 +109,7 @@ def lab(request: pytest.FixtureRequest, gpu_host: labhosts.Host) -> labs.Lab:
     if found is None:
         if gpu_host.local:
             # Every test would say the same sentence: the first is enough.
-            request.session.shouldfail = f"the lab is not up: {problem}"
+            request.session.shouldfail = problem if problem is ELSEWHERE else f"the lab is not up: {problem}"
         pytest.fail(problem, pytrace=False)
     return found
 

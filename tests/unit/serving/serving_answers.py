@@ -47,11 +47,12 @@ def serving() -> Iterator[Stand]:
     class Handler(http.server.BaseHTTPRequestHandler):
         def _say(self, text: str) -> None:
             self.send_response(200)
+            self.send_header("Content-Type", "application/json" if text.startswith("{") else "text/plain")
             self.end_headers()
             self.wfile.write(text.encode())
 
         def do_GET(self) -> None:
-            self._say(stand.metrics())
+            self._say('{"data": [{"id": "tiny"}]}' if self.path == "/v1/models" else stand.metrics())
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -65,6 +65,13 @@ def test_a_vllm_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_something_else_that_answers_is_no_vllm(tmp_path: Path) -> None:
+    with serving() as other:
+        status, output = play(tmp_path, serving_vllm_url=f"{other.url}/elsewhere")
+    assert status == 2
+    assert "and no model is named" in output
+
+
 def test_the_lab_is_described_with_its_addresses_and_no_profile(tmp_path: Path) -> None:
     with serving() as vllm:
         assert play(tmp_path, check=True, serving_vllm_url=vllm.url)[0] == 0
