@@ -33,7 +33,8 @@ WISHES = {
     "ecn": {"min_kb": 150, "max_kb": 1500, "probability": 100},
     "share": 50,
 }
-OTHER = {"priority": 5, "dscp": 40, "cnp_dscp": 4, "mtu": 4200}
+# A DSCP that is not of its priority by default (18 is of 2).
+OTHER = {"priority": 5, "dscp": 18, "cnp_dscp": 4, "mtu": 4200}
 
 
 def host(name: str = "one", **changes: Any) -> dict[str, Any]:

@@ -63,7 +63,10 @@ def test_what_no_list_names_is_inconclusive(
     sysfs: Path, monkeypatch: pytest.MonkeyPatch, accepted: object
 ) -> None:
     nvidia_smi(monkeypatch, "0, NVIDIA H100 80GB HBM3, 96.00.89.00.01\n")
-    assert set(statuses(sysfs, accepted).values()) == {"inconclusive"}
+    facts = firmware.collect({"sysfs": str(sysfs), "firmware": {"stack": "s", "accepted": accepted}})
+    found = judge({"firmware": facts}, ["FW"])
+    assert {one.status for one in found} == {"inconclusive"}
+    assert all("stack s has no accepted firmware for" in one.evidence[0] for one in found)
 
 
 @pytest.mark.parametrize("answer", [None, "", "0, NVIDIA H100 80GB HBM3, [N/A]\n", "No devices were found\n"])
