@@ -283,6 +283,7 @@ def test_nvidias_comments_and_tabs_do_not_hide_the_rest() -> None:
         ("lmcache.args", "--l1-align-bytes", None, "MPS005"),
         ("lmcache.args", "1048576", "4096", "MPS005"),
         ("lmcache.args", "1048576", "1048577", "MPS011"),
+        ("lmcache.args", "--shm-name", "--run-script-api-enabled", "MPS016"),
         ("lmcache.args", '"type":"nixl_store"', "nonsense", "MPS007"),
         ("lmcache.args", '"bucket":', '"secret_key":"x","access_key":"y","bucket":', "MPS008"),
         ("lmcache.args", '"pool_size":', '"pool_size":0,"x":', "MPS009"),
@@ -303,6 +304,18 @@ def test_a_wrong_argument_is_found(
     geometry = ProfileSpec.from_mapping(values).geometry()
     ctx = context("0.5.6", vllm="0.32.0", geometry=geometry, max_tokens=16_384)
     assert expected in ids(arguments(values, file, old, new), ctx, file)
+
+
+@pytest.mark.parametrize(
+    ("version", "host", "severity"),
+    [("0.5.6", "0.0.0.0", None), ("0.5.5", "127.0.0.1", "warning"), ("0.5.3", "0.0.0.0", "error")],
+)
+def test_a_server_that_runs_what_is_sent_to_it_is_found(
+    values: dict[str, Any], version: str, host: str, severity: str | None
+) -> None:
+    text = arguments(values | {"lmcache": version, "host": host}, "lmcache.args", "nothing", "nothing")
+    found = lint.lint(text, "lmcache.args", context(version))
+    assert [one.severity for one in found if one.id == "MPS016"] == [severity] * (severity is not None)
 
 
 def test_a_dram_tier_smaller_than_a_request_is_found(values: dict[str, Any]) -> None:

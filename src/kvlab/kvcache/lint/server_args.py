@@ -13,6 +13,9 @@ from kvlab.kvcache.lint.types import Context, Finding, absent, did_you_mean
 
 _SECRETS = ("access_key", "secret_key", "session_token", "aws_access_key_id", "aws_secret_access_key")
 
+_SCRIPTS = "--run-script-api-enabled"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 def check(args: Sequence[str], context: Context) -> Iterator[Finding]:
     """Every finding about the MP server's arguments."""
@@ -45,6 +48,7 @@ def check(args: Sequence[str], context: Context) -> Iterator[Finding]:
             "objects stay in LMCache's DRAM tier, so hot passes do not read the store.",
             "Write --l2-store-policy skip_l1.",
         )
+    yield from _scripts(flags, context)
     yield from _sizes(flags, context)
     adapter = flags.get("--l2-adapter")
     if adapter is None:
@@ -57,6 +61,28 @@ def check(args: Sequence[str], context: Context) -> Iterator[Finding]:
         )
         return
     yield from _adapter(adapter, context)
+
+
+def _scripts(flags: dict[str, str | None], context: Context) -> Iterator[Finding]:
+    """POST /run_script: off by default where there is a switch, which LMCache has from 0.5.6 on; else always there."""
+    if _SCRIPTS in flags:
+        yield absent(
+            "MPS016",
+            "error",
+            _SCRIPTS,
+            "the server runs code that is sent to it (POST /run_script).",
+            f"Remove {_SCRIPTS}.",
+        )
+    elif _SCRIPTS not in context.lmcache.server_flags:
+        host = flags.get("--http-host") or "0.0.0.0"
+        yield absent(
+            "MPS016",
+            "warning" if host in _LOOPBACK else "error",
+            "--http-host",
+            f"LMCache {context.lmcache.version}'s server runs code that is sent to {host} (POST /run_script), and has "
+            "no switch against it.",
+            "Use LMCache 0.5.6 or newer, or in-process mode; until then 127.0.0.1 on a host without other users.",
+        )
 
 
 def _sizes(flags: dict[str, str | None], context: Context) -> Iterator[Finding]:
