@@ -23,7 +23,8 @@ HEAD = """# Detection
 Each drill breaks one thing and passes only if the named check passed before, failed while it was broken, and passed
 again afterwards ([how](how-to/drill.md)). Kinds: `lab` breaks the lab that is up, `scratch` runs the real software on
 something of its own, `facts` changes facts or a log of the healthy lab, for what this machine cannot have, or only by a
-start of vLLM. Seconds are from the fault to its name, on a machine of two cores.
+start of vLLM. Seconds are from the fault to its name, on two cores with ten other programs busy: most of them are the
+starts of NIXL and LMCache.
 
 """
 

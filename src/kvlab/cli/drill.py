@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,16 +59,19 @@ def run(names: tuple[str, ...], everything: bool, ci: bool, as_json: bool, outpu
     nothing = record.document(False, [])
     earlier = record.read(output) if output and output.exists() and not everything else nothing
     outcomes: list[Outcome] = []
+
+    def document() -> dict[str, Any]:
+        return record.document(found.simulated, outcomes, Path.cwd())
+
     with Bench(found, lambda line: click.echo(line, err=True)) as bench:
         for number, drill in enumerate(chosen, 1):
             outcome = run_one(drill, bench)
             outcomes.append(outcome)
             click.echo(f"{number}/{len(chosen)} {record.line(outcome)}", err=True)
             if output:
-                record.write(record.joined(earlier, record.document(found.simulated, outcomes)), output)
-    document = record.document(found.simulated, outcomes)
+                record.write(record.joined(earlier, document()), output)
     if as_json:
-        click.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(document(), indent=1))
     else:
         click.echo(record.summary(outcomes, simulated=found.simulated))
     codes = {outcome.exit_code for outcome in outcomes}

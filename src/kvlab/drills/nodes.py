@@ -46,6 +46,7 @@ class Node:
             [*command, "--admin-port", str(self._admin)],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            preexec_fn=programs.die_with_parent,
         )
         deadline = time.monotonic() + programs.START_S
         while not answers(self.endpoint):

@@ -103,7 +103,7 @@ def store_with(lab: Lab, extra: Sequence[str]) -> Iterator[None]:
     with stopped(lab, STORE, str(lab.data["endpoint"])), log.open("ab") as output:
         # Should this process be killed, the store goes with it: ./lab up then starts the lab's own again.
         child = subprocess.Popen(
-            [*command, *extra], cwd=folder, stdout=output, stderr=output, preexec_fn=_die_with_parent
+            [*command, *extra], cwd=folder, stdout=output, stderr=output, preexec_fn=die_with_parent
         )
         try:
             _wait_for(child, str(lab.data["endpoint"]), log)
@@ -113,7 +113,8 @@ def store_with(lab: Lab, extra: Sequence[str]) -> Iterator[None]:
             child.wait(30)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a child that is just made: should this process be killed, it ends, too."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -17,9 +17,13 @@ from kvlab.errors import KvlabError
 KIND, SCHEMA = "kvlab-drills", 1
 
 
-def document(simulated: bool, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """The outcomes as they stand in a file."""
+def document(simulated: bool, outcomes: Sequence[Outcome], folder: Path | None = None) -> dict[str, Any]:
+    """The outcomes as they stand in a file; paths under `folder` are given from there."""
     found = [outcome.as_json() for outcome in outcomes]
+    if folder:
+        for one in found:
+            one["evidence"] = [line.replace(f"{folder}/", "") for line in one["evidence"]]
+            one["reason"] = one["reason"].replace(f"{folder}/", "")
     return {"kind": KIND, "schema": SCHEMA, "taken": now(), "simulated": simulated, "outcomes": found}
 
 

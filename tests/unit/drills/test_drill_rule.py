@@ -146,6 +146,16 @@ def test_what_ran_again_replaces_its_outcome_and_the_others_stay() -> None:
     assert new["simulated"] is True
 
 
+def test_a_file_of_outcomes_names_no_folder_of_the_machine() -> None:
+    missed = dataclasses.replace(
+        run(drill(Clock(RIGHT, RIGHT, RIGHT)), BENCH),
+        evidence=("/home/lab/.lab/key: 0644",),
+        reason="/home/lab/.lab/log",
+    )
+    (one,) = record.document(True, [missed], Path("/home/lab"))["outcomes"]
+    assert (one["evidence"], one["reason"]) == ([".lab/key: 0644"], ".lab/log")
+
+
 def test_outcomes_are_written_and_read_with_their_label(tmp_path: Path) -> None:
     outcomes = [run(drill(Clock(RIGHT, wrong, RIGHT)), BENCH) for wrong in (RIGHT, WRONG)]
     file = tmp_path / "drills.json"
