@@ -5,7 +5,7 @@ One JSON file for each lab. Spreads and changes are fractions of the TTFT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from kvlab.errors import KvlabError
 from kvlab.ttft import model, samples
 from kvlab.ttft.distributions import chi2_above_quantile
-from kvlab.ttft.result import Result
+from kvlab.ttft.result import Result, Scalar, comparable
 from kvlab.ttft.variance import Floats
 from kvlab.whole_file import aside
 
@@ -45,6 +45,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     kind: str = KIND
     schema: int = SCHEMA
     fingerprint: str
+    environment: dict[str, Scalar]
     created: str  # of the newest run
     simulated: bool
     runs: list[str]
@@ -74,6 +75,7 @@ def calibrate(
         raise KvlabError("the runs hold no start; calibrate with runs that were measured.")
     return Calibration(
         fingerprint=results[0].fingerprint,
+        environment=comparable(results[0].environment),
         created=max(result.created for result in results),
         simulated=results[0].simulated,
         runs=[result.id for result in results],
@@ -81,6 +83,22 @@ def calibrate(
         halvings=HALVINGS,
         false_alarms=_false_alarms(values, rule, np.random.default_rng(seed)),
     )
+
+
+def applies(calibration: Calibration, environment: Mapping[str, Scalar]) -> bool:
+    """Whether a calibration speaks of an environment: equal but for profiles that only one of the two measured."""
+    ours, theirs = dict(calibration.environment), comparable(dict(environment))
+    both = _profiles(ours) & _profiles(theirs)
+    ours, theirs = (
+        {key: value for key, value in one.items() if (_profiles({key: value}) or both) <= both}
+        for one in (ours, theirs)
+    )
+    return ours == theirs
+
+
+def _profiles(environment: Mapping[str, Scalar]) -> set[str]:
+    """The profiles of which an environment says something, by keys such as `profile.s3-rdma.tp`."""
+    return {key.split(".")[1] for key in environment if key.startswith("profile.")}
 
 
 def _spread(values: Floats, profiles: int, rule: model.Rule) -> Spread:

@@ -12,7 +12,7 @@ import numpy as np
 
 from kvlab.errors import KvlabError
 from kvlab.ttft import doubt, model, samples, stages
-from kvlab.ttft.calibration import POWER, Calibration
+from kvlab.ttft.calibration import POWER, Calibration, applies
 from kvlab.ttft.result import Result, comparable
 from kvlab.ttft.samples import Cell, Sample
 from kvlab.ttft.verdict import CellVerdict, ProfileVerdict, StageVerdict, Verdict, Word
@@ -40,7 +40,7 @@ def compare(
             verdict="inconclusive", simulated=simulated, base=ids[0], candidate=ids[1], missing=(problem,)
         )
     sides = samples.of(base), samples.of(candidate)
-    calibrated = calibration if calibration and calibration.fingerprint == base[0].fingerprint else None
+    calibrated = calibration if calibration and applies(calibration, base[0].environment) else None
     profiles = _profiles(*sides, rule, calibrated)
     verdicts = {profile.verdict for profile in profiles}
     missing = [f"{p.profile}: {what}" for p in profiles for what in p.missing]

@@ -61,6 +61,22 @@ def test_calibration_asks_for_the_starts_it_lacks_and_for_one_environment() -> N
         calibration.calibrate([run(1), run(2, environment={"a": 1})])
 
 
+def test_a_calibration_speaks_of_runs_that_measured_other_profiles_besides() -> None:
+    kept = {"hardware.cpu": "c", "about.load": 1.0, "profile.s3-rdma.tp": 1, "profile.s3-http.tp": 1}
+    known = calibration.calibrate([run(1, environment=kept), run(2, environment=kept)])
+    assert "about.load" not in known.environment
+    for change, same in (
+        ({"about.load": 9.0}, True),
+        ({"profile.file.tp": 1}, True),
+        ({"profile.s3-rdma.tp": 2}, False),
+        ({"hardware.cpu": "d"}, False),
+        ({"hardware.nic": "n"}, False),
+    ):
+        assert calibration.applies(known, kept | change) is same, change
+    fewer = {key: value for key, value in kept.items() if "s3-http" not in key}
+    assert calibration.applies(known, fewer)
+
+
 def test_a_calibration_is_read_back_and_what_is_none_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "new" / "c.json"
     found = calibration.calibrate([run(1), run(2)])
