@@ -33,6 +33,20 @@ def prompt(tokens: int, seed: int = SEED) -> list[int]:
 def look_of(body: bytes) -> Facts:
     """What tells a chunk from another, from zeros and from itself when it changed."""
     return {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "values": len(set(body))}
+@dataclass(frozen=True)
+class Reuse:
+    """A prompt of which `shared` tokens, from its first on, are those of a stored prompt."""
+
+    ids: list[int]
+    shared: int
+
+
+REUSES = {
+    "ends inside a stored prompt": Reuse(prompt(LENGTHS[0])[:1400], 1400),
+    "leaves a stored prompt between two chunks": Reuse(prompt(LENGTHS[0])[:1024] + prompt(768), 1024),
+    "leaves a stored prompt inside a chunk": Reuse(prompt(LENGTHS[0])[:900] + prompt(800), 900),
+}
+"""None of them is of a length in LENGTHS, so that outputs can go by length."""
 
 
 def total(counts: Sequence[Any]) -> Facts:
