@@ -33,6 +33,8 @@ def prompt(tokens: int, seed: int = SEED) -> list[int]:
 def look_of(body: bytes) -> Facts:
     """What tells a chunk from another, from zeros and from itself when it changed."""
     return {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "values": len(set(body))}
+
+
 @dataclass(frozen=True)
 class Reuse:
     """A prompt of which `shared` tokens, from its first on, are those of a stored prompt."""
