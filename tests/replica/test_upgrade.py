@@ -20,7 +20,7 @@ import pytest
 import tiny_stacks
 import yaml
 
-pytestmark = pytest.mark.replica
+pytestmark = [pytest.mark.replica, pytest.mark.slow]
 
 PROJECT = Path(__file__).resolve().parents[2]
 INVENTORY = PROJECT / "inventories/replica"

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.replica
 GPU_HOSTS = {"playbook": "playbooks/gpu_hosts.yml"}
 OTHER_DRIVER = "595.71.05"
-OTHER_OFED = "3.2.0"
+OTHER_OFED = "3.4.0"
 RECORD = "/var/lib/kvlab/nvidia-driver.json"
 
 

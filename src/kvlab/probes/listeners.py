@@ -33,11 +33,21 @@ def ours(state_dir: str) -> set[int]:
         try:
             # The name of a program may hold spaces and brackets; what follows the last bracket does not.
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if config in command(int(folder.name)).split() or UNIT in (folder / "cgroup").read_text():
+            if config in command(int(folder.name)).split() or _is_unit(folder):
                 roots.add(int(folder.name))
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended meanwhile
     return {pid for pid in parents if roots & set(_line(pid, parents))}
+
+
+def _is_unit(folder: Path) -> bool:
+    """Whether a process belongs to a unit of this system, not to one of a container that runs here."""
+    if UNIT not in (folder / "cgroup").read_text():
+        return False
+    try:
+        return (folder / "ns/pid").readlink() == (PROC / "self/ns/pid").readlink()
+    except PermissionError:
+        return False  # another user's, whose sockets cannot be seen either
 
 
 def _line(pid: int, parents: dict[int, int]) -> Iterator[int]:
