@@ -17,7 +17,13 @@ for part in ("class/net", "bus/pci/devices", "module", "class/dmi/id"):
     (sysfs / part).mkdir(parents=True)
 bus = simulated_host.functions(about)
 for one in bus:
-    fake_sysfs.function(sysfs, one.pci, one.bridges, one.vendor, one.device, one.kind, one.numa_node)
+    home_of = fake_sysfs.function(
+        sysfs, one.pci, one.bridges, one.vendor, one.device, one.kind, one.numa_node
+    )
+    # PCIe 5.0 x16, trained as far as the slot allows.
+    for when in ("current", "max"):
+        (home_of / f"{when}_link_speed").write_text("32.0 GT/s PCIe\n")
+        (home_of / f"{when}_link_width").write_text("16\n")
 (home / "pci.json").write_text(json.dumps({one.pci: one.registers for one in bus}, indent=1))
 for name, text in (
     ("sys_vendor", "Dell Inc."),
