@@ -35,6 +35,22 @@ def look_of(body: bytes) -> Facts:
     return {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), "values": len(set(body))}
 
 
+@dataclass(frozen=True)
+class Reuse:
+    """A prompt of which `shared` tokens, from its first on, are those of a stored prompt."""
+
+    ids: list[int]
+    shared: int
+
+
+REUSES = {
+    "ends inside a stored prompt": Reuse(prompt(LENGTHS[0])[:1400], 1400),
+    "leaves a stored prompt between two chunks": Reuse(prompt(LENGTHS[0])[:1024] + prompt(768), 1024),
+    "leaves a stored prompt inside a chunk": Reuse(prompt(LENGTHS[0])[:900] + prompt(800), 900),
+}
+"""None of them is of a length in LENGTHS, so that outputs can go by length."""
+
+
 def total(counts: Sequence[Any]) -> Facts:
     """What LMCache's server moved in all the passes, from what it moved in each."""
     return counts[0] | {way: sum(one[way] for one in counts) for way in ("read", "written")}

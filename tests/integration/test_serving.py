@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from harness import Bench
-from serving import LENGTHS, Server, prompt
+from serving import LENGTHS, REUSES, Server, prompt
 
 from kvlab.checks import judge
+from kvlab.checks.kv import moved
+from kvlab.kvcache.geometry import Geometry
 from kvlab.probes import Facts, lmcache_mp
 from kvlab.serving.supervisor import Supervisor
 
@@ -38,7 +40,8 @@ REFUSAL = "No handler registered for operation register_kv_cache"
 def baseline_ids(start_profile: Starter) -> dict[str, list[int]]:
     """Token ids without any cache, by prompt length."""
     server = start_profile("baseline")
-    return {str(n): server.ask(prompt(n))["output_ids"] for n in LENGTHS}
+    prompts = [*map(prompt, LENGTHS), *(one.ids for one in REUSES.values())]
+    return {str(len(ids)): server.ask(ids)["output_ids"] for ids in prompts}
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,32 @@ def test_zeroing_the_stored_objects_changes_the_output(served: Served, bench: Be
     }
     bench.prove({"kv_zeroed": facts}, "KV008")
     assert server.ask(prompt(tokens))["output_ids"] == facts["before_ids"], "put back, yet the output differs"
+
+
+@pytest.mark.parametrize("served", CACHED[-1:], indirect=True)
+@pytest.mark.parametrize("way", REUSES)
+def test_a_prompt_that_shares_a_prefix_loads_its_whole_chunks_and_stores_the_rest(
+    served: Served, way: str, bench: Bench
+) -> None:
+    server, reuse = served.server, REUSES[way]
+    facts = server.facts
+    size = Geometry.from_config(facts["model_config"], tp=facts["tp"], chunk_size=facts["chunk_size"])
+    one = server.one_pass("cold", reuse.ids)
+    hit = reuse.shared // facts["chunk_size"] * facts["chunk_size"]
+    assert moved(one, "lookup_hit_l2_tokens") == hit
+    assert moved(one, "lookup_hit_l1_tokens") == 0
+    assert len(one["new_objects"]) == size.objects(len(reuse.ids)) - size.objects(hit)
+    bench.prove(server.kv([one], served.baseline_ids), "KV004" if one["new_objects"] else "KV006", "KV005")
+
+
+@pytest.mark.parametrize("served", CACHED[-1:], indirect=True)
+def test_after_a_restart_a_prompt_is_stored_again_and_says_the_same(
+    served: Served, start_profile: Starter, bench: Bench
+) -> None:
+    server, ids = start_profile(served.server.profile), prompt(LENGTHS[0])
+    passes = [server.one_pass("cold", ids), server.one_pass("hot", ids)]
+    assert moved(passes[0], "lookup_hit_l2_tokens") == 0
+    bench.prove(server.kv(passes, served.baseline_ids), "KV001", "KV002", "KV003", "KV005")
 
 
 def tier_proof_fails_although_vllm_answers(server: Server, bench: Bench) -> None:

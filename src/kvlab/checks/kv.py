@@ -51,7 +51,7 @@ def _name(one: Any) -> str:
     return f"{one['kind']} pass of {one['prompt_tokens']} tokens"
 
 
-def _moved(one: Any, counter: str) -> int | None:
+def moved(one: Any, counter: str) -> int | None:
     """How far a counter of LMCache moved in a pass; a counter that appears only afterwards began at 0."""
     after = one["lmcache_after"]
     if (
@@ -75,7 +75,7 @@ def _moved(one: Any, counter: str) -> int | None:
 def _lmcache_hits(facts: TopicFacts) -> Verdict:
     tally = Tally()
     for one in hot(facts):
-        l2, l1 = _moved(one, "lookup_hit_l2_tokens"), _moved(one, "lookup_hit_l1_tokens")
+        l2, l1 = moved(one, "lookup_hit_l2_tokens"), moved(one, "lookup_hit_l1_tokens")
         expected = chunks(facts, one) * facts["chunk_tokens"]
         if l2 is None or l1 is None:
             reason = one["lmcache_after"]["error"] or "it counts no lookups"
