@@ -21,6 +21,7 @@ from kvlab.doctor import labfacts, waivers
 from kvlab.doctor.diagnosis import Diagnosis, Group
 from kvlab.drills import record
 from kvlab.emulator import log
+from kvlab.mirror import manifest
 from kvlab.ttft import plan, result, verdict
 
 PAGE = Path(__file__).parents[1] / "docs" / "formats.md"
@@ -101,6 +102,7 @@ def parts() -> dict[str, str]:
         "waivers": told(waivers),
         "drills": told(record),
         "access-log": told(log),
+        "mirror": told(manifest),
         "junit": told(junit),
     }
 

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from harness import Bench
-from serving import LENGTHS, REUSES, Server, prompt
+from serving import LENGTHS, REUSES, Server, prompt, runner_of
 
 from kvlab.checks import judge
 from kvlab.checks.kv import moved
@@ -32,6 +33,7 @@ NOTICED = (
     b"LMCache server is unhealthy"  # vLLM's log, at the first heartbeat (10 s, 10 s timeout) that failed
 )
 NOTICE_S = 60
+EVICTION_S = 30
 # What LMCache 0.5.6 logs when vLLM, after its next heartbeat (10 s), asks for a transfer it has no handler for.
 REFUSAL = "No handler registered for operation register_kv_cache"
 
@@ -138,6 +140,21 @@ def test_a_prompt_that_shares_a_prefix_loads_its_whole_chunks_and_stores_the_res
 
 
 @pytest.mark.parametrize("served", CACHED[-1:], indirect=True)
+def test_another_vllm_finds_what_the_first_one_stored(served: Served, bench: Bench) -> None:
+    server, ids = served.server, prompt(LENGTHS[-1])
+    if not bench.host.local:
+        pytest.skip("vLLM is stopped and its LMCache server left alone only on the GPU host itself")
+    bench.tell("vLLM stopped, its LMCache server left as it is: another vLLM starts (about 40 s)")
+    assert Supervisor(bench.lab.state_dir).stop_program(f"vllm-{server.profile}")
+    runner_of(bench).use(server.profile, restart=False)
+    server.ask(prompt(64))
+    stored = next(p for p in served.passes if p["prompt_tokens"] == len(ids) and p["kind"] == "cold")
+    found = server.one_pass("hot", ids)
+    bench.prove(server.kv([stored, found], served.baseline_ids), "KV001", "KV002", "KV005", "KV010")
+    bench.prove(server.path([stored, found]), "PATH")
+
+
+@pytest.mark.parametrize("served", CACHED[-1:], indirect=True)
 def test_after_a_restart_a_prompt_is_stored_again_and_says_the_same(
     served: Served, start_profile: Starter, bench: Bench
 ) -> None:
@@ -187,31 +204,52 @@ def test_with_the_lmcache_server_stopped_the_tier_proof_fails_although_vllm_answ
     tier_proof_fails_although_vllm_answers(served.server, bench)
 
 
-@pytest.fixture
-def lmcache_in_a_wrong_mode(served: Served, bench: Bench, tmp_path: Path) -> Iterator[Server]:
-    """The profile's LMCache server, started in the transfer mode that is LMCache's default."""
-    server, lab = served.server, bench.lab
+@contextmanager
+def other_lmcache(
+    server: Server,
+    folder: Path,
+    change: Callable[[list[str]], list[str]],
+    said: str,
+    ready: Callable[[str], bool],
+) -> Iterator[None]:
+    """The profile's LMCache server with other arguments, until `ready`, given its log, says so."""
     stop_lmcache(server)
     for file in Path(server.facts["dir"]).iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-        (tmp_path / file.name).chmod(0o600)
-    args = json.loads((tmp_path / "lmcache.args").read_text())
-    at = args.index("--supported-transfer-mode")
-    (tmp_path / "lmcache.args").write_text(json.dumps(args[:at] + args[at + 2 :]))
-    python = lab.data["serving_python"]
-    command = [sys.executable, "-m", "kvlab.serving.launch", str(tmp_path), "lmcache", python]
-    output = tmp_path / "lmcache.log"
-    with output.open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        (folder / file.name).write_bytes(file.read_bytes())
+        (folder / file.name).chmod(0o600)
+    args = folder / "lmcache.args"
+    args.write_text(json.dumps(change(json.loads(args.read_text()))))
+    command = [sys.executable, "-m", "kvlab.serving.launch", str(folder), "lmcache"]
+    output = folder / "lmcache.log"
+    with (
+        output.open("w") as log,
+        subprocess.Popen(
+            [*command, server.bench.lab.data["serving_python"]], stdout=log, stderr=log
+        ) as process,
+    ):
         try:
-            bench.tell("LMCache in its default transfer mode: waiting for vLLM to ask it and be refused")
+            server.bench.tell(said)
             deadline = time.monotonic() + server.facts["programs"][0]["timeout"]
-            while REFUSAL not in output.read_text():
+            while not ready(output.read_text()):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"LMCache never refused the engine: {output.read_text()[-800:]}")
+                    pytest.fail(f"it did not come so far: {said}: {output.read_text()[-800:]}")
                 time.sleep(0.5)
-            yield server
+            yield
         finally:
             process.terminate()
+
+
+@pytest.fixture
+def lmcache_in_a_wrong_mode(served: Served, tmp_path: Path) -> Iterator[Server]:
+    """The profile's LMCache server, started in the transfer mode that is LMCache's default."""
+
+    def without_the_mode(args: list[str]) -> list[str]:
+        at = args.index("--supported-transfer-mode")
+        return args[:at] + args[at + 2 :]
+
+    said = "LMCache in its default transfer mode: waiting for vLLM to ask it and be refused"
+    with other_lmcache(served.server, tmp_path, without_the_mode, said, lambda log: REFUSAL in log):
+        yield served.server
 
 
 @pytest.mark.parametrize("served", CACHED[:1], indirect=True)
@@ -220,3 +258,54 @@ def test_with_lmcache_in_a_wrong_transfer_mode_the_tier_proof_fails_although_vll
 ) -> None:
     assert lmcache_mp.collect(lmcache_in_a_wrong_mode.lmcache_url)["available"]
     tier_proof_fails_although_vllm_answers(lmcache_in_a_wrong_mode, bench)
+
+
+@pytest.fixture
+def lmcache_that_evicts(served: Served, tmp_path: Path) -> Iterator[Server]:
+    """The profile's LMCache server with slots for the longest prompt and no more, and told to make room in time."""
+    server = served.server
+    facts = server.facts
+    size = Geometry.from_config(facts["model_config"], tp=facts["tp"], chunk_size=facts["chunk_size"])
+
+    def with_few_slots(args: list[str]) -> list[str]:
+        adapter = json.loads(args[args.index("--l2-adapter") + 1])
+        adapter["pool_size"] = size.objects(LENGTHS[-1]) + 1
+        adapter["eviction"] = {"eviction_policy": "LRU", "trigger_watermark": 0.4, "eviction_ratio": 1.0}
+        args[args.index("--l2-adapter") + 1] = json.dumps(adapter)
+        return args
+
+    def registered(_: str) -> bool:
+        seen = lmcache_mp.collect(server.lmcache_url)
+        return bool(seen["available"] and seen["engines"] == facts["tp"])
+
+    said = "LMCache with few slots: waiting for vLLM to find it"
+    with other_lmcache(server, tmp_path, with_few_slots, said, registered):
+        yield server
+
+
+def wait_until_evicted(server: Server) -> None:
+    """LMCache looks once a second whether it must make room."""
+    deadline = time.monotonic() + EVICTION_S
+    while sum(one["stored_object_count"] for one in server.settle()["l2"]):
+        if time.monotonic() > deadline:
+            pytest.fail(f"LMCache evicted nothing within {EVICTION_S} s")
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("served", CACHED[:1], indirect=True)
+def test_after_eviction_a_prompt_is_stored_again_and_says_the_same(
+    lmcache_that_evicts: Server, baseline_ids: dict[str, list[int]], bench: Bench
+) -> None:
+    """Slots that held one prompt's chunks hold another's next: none may be given out for the other's."""
+    server, (short, long) = lmcache_that_evicts, LENGTHS
+    passes = []
+    for tokens in (short, long, short, long):
+        passes.append(server.one_pass("cold", prompt(tokens)))
+        assert moved(passes[-1], "lookup_hit_l2_tokens") == 0, "nothing was evicted"
+        wait_until_evicted(server)
+    facts = server.kv(passes, baseline_ids)
+    bench.prove(facts, "KV005", "KV006")
+    slots = [r["key"] for r in passes[-1]["access_log"] if r["op"] == "PutObject"]
+    assert set(slots) & {r["key"] for r in passes[0]["access_log"] if r["op"] == "PutObject"}, (
+        "no slot was used a second time"
+    )

@@ -3,8 +3,8 @@
 Job: {"hz": 1 to 10, "devices": [RDMA device, ...] (all), "netdevs": [name, ...] (those of the devices), "pids": [id,
 ...]}. It runs through probes.shipping and speaks line by line: each `ping` on stdin is answered {"pong": this host's
 clock}, `go` starts the samples {"t", "rdma": {"device/port": {counter: value}}, "net": {netdev: {counter: value}},
-"cpu": {pid: seconds}}, the end of stdin ends it. Standard library only; a sample takes some reads of sysfs and one
-ioctl for each netdev.
+"cpu": {pid: seconds}}, the end of stdin ends it. Standard library only. Files stay open from sample to sample, since
+opening one costs several times its read; a sample takes one read for each counter and one ioctl for each netdev.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ MIN_HZ, MAX_HZ = 1, 10
 NET = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped")
 ETHTOOL = ("rx_vport_rdma_unicast_bytes", "tx_vport_rdma_unicast_bytes", "rx_vport_unicast_bytes",
            "tx_vport_unicast_bytes", "rx_discards_phy", "out_of_buffer")  # fmt: skip
+_MANY = 1 << 14  # mlx5 has some thousand counters with all its queues
 _SIOCETHTOOL, _GDRVINFO, _GSTRINGS, _GSTATS, _STRING = 0x8946, 0x03, 0x1B, 0x1D, 32
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -41,9 +42,10 @@ def run(job: Any) -> Iterator[dict[str, Any]]:
         return
     hz = min(MAX_HZ, max(MIN_HZ, float(job.get("hz") or MIN_HZ)))
     devices, netdevs = watched(sysfs, job.get("devices") or (), job.get("netdevs") or ())
+    watch = Watch(sysfs, devices, netdevs, job.get("pids") or ())
     begin, number = time.monotonic(), 0
     while True:
-        yield sample(sysfs, devices, netdevs, job.get("pids") or ())
+        yield watch.sample()
         number += 1
         wait = begin + number / hz - time.monotonic()
         if wait < 0:  # behind by more than a period: samples are left out, not bunched
@@ -66,77 +68,153 @@ def watched(sysfs: Path, devices: Any, netdevs: Any) -> tuple[list[str], list[st
     return names, found
 
 
-def sample(sysfs: Path, devices: Any, netdevs: Any, pids: Any) -> dict[str, Any]:
-    """All counters now. What is gone (a process that ended, a device that was removed) is left out."""
-    return {
-        "t": time.time(),
-        "rdma": {name: values for device in devices for name, values in _rdma(sysfs, device)},
-        "net": {name: _net(sysfs, name) for name in netdevs},
-        "cpu": {str(pid): seconds for pid in pids if (seconds := cpu_seconds(pid)) is not None},
-    }
+def sample(
+    sysfs: Path, devices: Iterable[str], netdevs: Iterable[str], pids: Iterable[int]
+) -> dict[str, Any]:
+    """All counters now, once. What is gone (a process that ended, a device that was removed) is left out."""
+    watch = Watch(sysfs, devices, netdevs, pids)
+    try:
+        return watch.sample()
+    finally:
+        watch.close()
 
 
-def _rdma(sysfs: Path, device: str) -> Iterator[tuple[str, dict[str, int]]]:
-    ports = sysfs / "class/infiniband" / device / "ports"
-    for port in sorted(ports.iterdir()) if ports.is_dir() else ():
-        values: dict[str, int] = {}
-        for folder in (port / "counters", port / "hw_counters"):
-            for file in folder.iterdir() if folder.is_dir() else ():
-                value = _number(file)
-                if value is not None:
-                    values[file.name] = value
-        yield f"{device}/{port.name}", values
+class Watch:
+    """The counters of a host that are read again and again."""
+
+    def __init__(
+        self, sysfs: Path, devices: Iterable[str], netdevs: Iterable[str], pids: Iterable[int]
+    ) -> None:
+        self._open: list[int] = []
+        self._rdma = {name: files for device in devices for name, files in self._ports(sysfs, device)}
+        self._net = {name: self._files(sysfs / "class/net" / name / "statistics", NET) for name in netdevs}
+        self._ethtool = {name: Ethtool(name) for name in self._net}
+        self._cpu = [(str(pid), self._file(Path("/proc", str(pid), "stat"))) for pid in pids]
+
+    def close(self) -> None:
+        """Close what is open."""
+        for handle in self._open:
+            os.close(handle)
+        self._open.clear()
+        for one in self._ethtool.values():
+            one.close()
+
+    def sample(self) -> dict[str, Any]:
+        """All counters now; what is gone is left out."""
+        cpu = ((pid, _cpu_seconds(handle)) for pid, handle in self._cpu)
+        return {
+            "t": time.time(),
+            "rdma": {name: _numbers(files) for name, files in self._rdma.items()},
+            "net": {name: _numbers(files) | self._ethtool[name].read() for name, files in self._net.items()},
+            "cpu": {pid: seconds for pid, seconds in cpu if seconds is not None},
+        }
+
+    def _ports(self, sysfs: Path, device: str) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        ports = sysfs / "class/infiniband" / device / "ports"
+        for port in sorted(ports.iterdir()) if ports.is_dir() else ():
+            files: list[tuple[str, int]] = []
+            for folder in (port / "counters", port / "hw_counters"):
+                names = [file.name for file in folder.iterdir()] if folder.is_dir() else []
+                files += self._files(folder, names)
+            yield f"{device}/{port.name}", files
+
+    def _files(self, folder: Path, names: Iterable[str]) -> list[tuple[str, int]]:
+        handles = ((name, self._file(folder / name)) for name in names)
+        return [(name, handle) for name, handle in handles if handle is not None]
+
+    def _file(self, path: Path) -> int | None:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        self._open.append(handle)
+        return handle
 
 
-def _net(sysfs: Path, netdev: str) -> dict[str, int]:
-    folder = sysfs / "class/net" / netdev / "statistics"
-    values = {name: value for name in NET if (value := _number(folder / name)) is not None}
-    for name, value in ethtool(netdev).items():
-        if name in ETHTOOL or "pause" in name:
-            values[name] = value
+def _numbers(files: Iterable[tuple[str, int]]) -> dict[str, int]:
+    values = {}
+    for name, handle in files:
+        try:
+            values[name] = int(os.pread(handle, 64, 0))
+        except (
+            OSError,
+            ValueError,
+        ):  # the device was removed, or the file holds no number (lifespan's "<not read>")
+            continue
     return values
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of a process with its threads; None when it is gone."""
+def _cpu_seconds(handle: int | None) -> float | None:
+    """User and system time from an open /proc/PID/stat; None when the process is gone, whoever has its id now."""
+    if handle is None:
+        return None
     try:
-        words = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+        words = os.pread(handle, 4096, 0).rpartition(b")")[2].split()
     except OSError:
         return None
-    return (int(words[11]) + int(words[12])) / _TICKS
+    return (int(words[11]) + int(words[12])) / _TICKS if words else None
 
 
-def ethtool(netdev: str) -> dict[str, int]:
-    """What `ethtool -S` shows, by the same ioctl and without a process; empty where the driver has none."""
-    try:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+class Ethtool:
+    """What `ethtool -S` shows of a netdev that is wanted here, by the same ioctl and without a process.
+
+    Names go with the driver's queues: they are asked for again when their number differs.
+    """
+
+    def __init__(self, netdev: str) -> None:
+        self._netdev = netdev
+        self._handle = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._data = array.array("B", bytes(8 + _MANY * 8))
+        self._count, self._wanted = self._names()
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._handle.close()
+
+    def read(self) -> dict[str, int]:
+        """The counters now; empty where there are none, or the netdev is gone."""
+        if not self._wanted:
+            return {}
+        count, values = self._values()
+        if count != self._count:
+            self._count, self._wanted = self._names()
+            count, values = self._values()
+        if not values or count != self._count:
+            return {}
+        return {name: values[at] for name, at in self._wanted}
+
+    def _values(self) -> tuple[int, tuple[int, ...]]:
+        """How many counters the driver has now, and their values where that is as many as before."""
+        # The kernel writes as many as there are, whatever it was told: the driver may have got more since.
+        struct.pack_into("II", self._data, 0, _GSTATS, self._count)
+        try:
+            self._ioctl(self._data)
+        except OSError:
+            return self._count, ()
+        (count,) = struct.unpack_from("I", self._data, 4)
+        return count, struct.unpack_from(f"{count}Q", self._data, 8) if count == self._count else ()
+
+    def _names(self) -> tuple[int, list[tuple[str, int]]]:
+        """How many counters the driver has, and the wanted ones' names and places."""
+        try:
             info = array.array("B", struct.pack("I", _GDRVINFO) + bytes(192))
-            _ioctl(handle, netdev, info)
+            self._ioctl(info)
             (count,) = struct.unpack_from("I", info, 180)
-            if not 0 < count < 1 << 16:
-                return {}
+            if not 0 < count <= _MANY:
+                return 0, []
             names = array.array("B", struct.pack("III", _GSTRINGS, 1, count) + bytes(count * _STRING))
-            _ioctl(handle, netdev, names)
-            values = array.array("B", struct.pack("II", _GSTATS, count) + bytes(count * 8))
-            _ioctl(handle, netdev, values)
-    except OSError:
-        return {}
-    raw = names.tobytes()[12:]
-    labels = (raw[at : at + _STRING].split(b"\0")[0].decode() for at in range(0, count * _STRING, _STRING))
-    # Python 3.9 has no zip(strict=True); both have `count` items.
-    return dict(zip(labels, struct.unpack_from(f"{count}Q", values, 8)))  # noqa: B905
+            self._ioctl(names)
+        except OSError:
+            return 0, []
+        raw = names.tobytes()[12:]
+        labels = [
+            raw[at : at + _STRING].split(b"\0")[0].decode() for at in range(0, count * _STRING, _STRING)
+        ]
+        return count, [(name, at) for at, name in enumerate(labels) if name in ETHTOOL or "pause" in name]
 
-
-def _ioctl(handle: socket.socket, netdev: str, data: Any) -> None:
-    request = struct.pack("16sP", netdev.encode()[:15], data.buffer_info()[0])
-    fcntl.ioctl(handle.fileno(), _SIOCETHTOOL, request)
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return None
+    def _ioctl(self, data: Any) -> None:
+        request = struct.pack("16sP", self._netdev.encode()[:15], data.buffer_info()[0])
+        fcntl.ioctl(self._handle.fileno(), _SIOCETHTOOL, request)
 
 
 def main() -> None:

@@ -107,7 +107,12 @@ def test_pause_frames_are_told_by_priority_and_direction(
     sysfs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     statistics = {"rx_prio3_pause": 5, "tx_prio3_pause": 6, "rx_prio3_pause_duration": 9, "rx_bytes": 1}
-    monkeypatch.setattr(sampler, "ethtool", lambda netdev: statistics if netdev == "rail0" else {})
+
+    class Told(sampler.Ethtool):
+        def read(self) -> dict[str, int]:
+            return statistics if self._netdev == "rail0" else {}
+
+    monkeypatch.setattr(sampler, "Ethtool", Told)
     assert of(page(collector(sysfs)), "kvlab_pause_frames_total") == {
         frozenset(("rail0", "3", "received")): 5,
         frozenset(("rail0", "3", "sent")): 6,
@@ -248,9 +253,9 @@ def test_a_quota_that_says_nothing_is_refused(quota: str) -> None:
 
 def test_the_kernel_tells_the_statistics_of_its_own_interfaces_and_nothing_of_others() -> None:
     for netdev in sorted(path.name for path in Path("/sys/class/net").iterdir()):
-        for name, value in sampler.ethtool(netdev).items():
+        for name, value in sampler.Ethtool(netdev).read().items():
             assert name.isprintable()
             assert name
             assert value >= 0
-    assert sampler.ethtool("lo") == {}
-    assert sampler.ethtool("kvlab-none") == {}
+    assert sampler.Ethtool("lo").read() == {}
+    assert sampler.Ethtool("kvlab-none").read() == {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -257,8 +259,66 @@ def test_the_sampler_answers_pings_then_samples_until_stdin_ends(tmp_path: Path)
 
 
 def test_statistics_of_a_netdev_without_ethtool_are_empty_and_no_error() -> None:
-    assert sampler.ethtool("no-such-netdev") == {}
-    assert isinstance(sampler.ethtool("lo"), dict)
+    assert sampler.Ethtool("no-such-netdev").read() == {}
+    assert sampler.Ethtool("lo").read() == {}
+
+
+class Driver:
+    """A driver's side of ETHTOOL_GDRVINFO, GSTRINGS and GSTATS (linux/ethtool.h), for one netdev."""
+
+    def __init__(self, counters: dict[str, int]) -> None:
+        self.counters = counters
+        self.asked: list[int] = []
+
+    def ioctl(self, _: int, request: int, data: bytes) -> None:
+        assert request == 0x8946
+        name, address = struct.unpack("16sP", data)
+        assert name.rstrip(b"\0") == b"rail0"
+        (command,) = struct.unpack("I", ctypes.string_at(address, 4))
+        self.asked.append(command)
+        count = len(self.counters)
+        if command == 0x03:
+            answer, offset = struct.pack("I", count), 180
+        elif command == 0x1B:
+            labels = b"".join(name.encode().ljust(32, b"\0") for name in self.counters)
+            answer, offset = struct.pack("I", count) + labels, 8
+        else:
+            answer, offset = struct.pack(f"=I{count}Q", count, *self.counters.values()), 4
+        ctypes.memmove(address + offset, answer, len(answer))
+
+
+def test_a_drivers_counters_keep_their_names_when_it_gets_more_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = Driver({"rx_packets": 1, "rx_prio3_pause": 2, "tx_vport_rdma_unicast_bytes": 3})
+    monkeypatch.setattr(sampler.fcntl, "ioctl", driver.ioctl)
+    one = sampler.Ethtool("rail0")
+    assert one.read() == {"rx_prio3_pause": 2, "tx_vport_rdma_unicast_bytes": 3}
+    driver.asked.clear()
+    driver.counters["rx_prio3_pause"] = 5
+    assert one.read()["rx_prio3_pause"] == 5
+    assert driver.asked == [0x1D], "names are asked for once"
+    driver.counters = {"queue_17": 7, **driver.counters}
+    assert one.read() == {"rx_prio3_pause": 5, "tx_vport_rdma_unicast_bytes": 3}
+    driver.counters = {}
+    assert one.read() == {}
+
+
+def test_what_is_gone_between_two_samples_is_left_out(tmp_path: Path) -> None:
+    port = tmp_path / "class/infiniband/mlx5_0/ports/1/counters"
+    port.mkdir(parents=True)
+    (port / "port_rcv_data").write_text("77\n")
+    (port / "link_downed").write_text("1\n")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        watch = sampler.Watch(tmp_path, ["mlx5_0"], [], [process.pid, os.getpid()])
+        assert set(watch.sample()["cpu"]) == {str(process.pid), str(os.getpid())}
+        process.kill()
+    (port / "port_rcv_data").write_text("78\n")
+    (port / "link_downed").write_text("<not read>")
+    after = watch.sample()
+    watch.close()
+    assert after["rdma"] == {"mlx5_0/1": {"port_rcv_data": 78}}
+    assert set(after["cpu"]) == {str(os.getpid())}
 
 
 def test_an_engine_that_wrote_its_title_over_its_environment_has_its_parents(tmp_path: Path) -> None:
