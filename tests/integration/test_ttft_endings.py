@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -41,6 +41,14 @@ PASSES = 6
 
 
 @pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT interrupts: under nohup, and in a shell's background jobs, this process began with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
 def go_on(
     session_bench: Bench, tmp_path: Path
 ) -> Callable[[int, Callable[[], None] | None], tuple[str, Result]]:
@@ -68,6 +76,7 @@ def go_on(
     return run
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_run_that_is_ended_keeps_what_it_measured_and_goes_on(
     session_bench: Bench, go_on: Callable[..., tuple[str, Result]]
 ) -> None:

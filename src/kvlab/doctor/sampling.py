@@ -145,3 +145,43 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
             if pid in before["cpu"]
         },
     }
+
+
+def moved_bytes(found: Mapping[str, Any], direction: str) -> dict[str, int]:
+    """Bytes by RDMA and by TCP in a difference's span, "in" or "out" of the host.
+
+    Port counters count words of four bytes. Where a netdev's rx_bytes hold its RDMA too (mlx5), there is a counter of
+    vport unicast bytes that does not, which is taken.
+    """
+    port, net = ("port_rcv_data", "rx") if direction == "in" else ("port_xmit_data", "tx")
+    ways = (f"{net}_vport_unicast_bytes", f"{net}_bytes")
+    return {
+        "rdma": 4 * sum(counters.get(port, 0) for counters in found["deltas"].values()),
+        "tcp": sum(next((c[way] for way in ways if way in c), 0) for c in found["net"].values()),
+    }
+
+
+def transfer(
+    quiet: Mapping[str, Any],
+    moved: Mapping[str, Any],
+    control: Mapping[str, Any],
+    *,
+    payload: int,
+    direction: str,
+    lab_simulated: bool,
+) -> dict[str, Any]:
+    """Topic `transfer_counters` out of three spans of one client: before, by RDMA, and the same payload over HTTP.
+
+    Nothing is said of the server, whose counters an array keeps to itself.
+    """
+    return {
+        "payload": payload,
+        "direction": direction,
+        "seconds": moved["seconds"],
+        "quiet": moved_bytes(quiet, direction),
+        "client": moved_bytes(moved, direction),
+        "server": None,
+        "control": {**moved_bytes(control, direction), "payload": payload},
+        "lab_simulated": lab_simulated,
+        "simulated": lab_simulated,
+    }

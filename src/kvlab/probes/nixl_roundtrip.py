@@ -4,6 +4,9 @@ Job: {"engine": "standard"|"dell", "endpoint", "region", "bucket", "secrets_file
       "params": {NIXL's own parameters; left out: those of the engine}, "drop": [parameter, ...],
       "transfers": [{"op": "write"|"read", "key", "size", "seed"}, ...], "batch": 1, "at_once": 1, "timeout_s": 60}
 
+"gpu": N puts the buffers into that GPU's memory (NIXL's VRAM), where they otherwise are host memory (DRAM).
+"addresses": [IP, ...] are the NICs to use, in place of those in the host's cufile.json.
+
 A read may name "offset" (its first byte in the object, 0) with "object_size", and "others": {what to call it: seed},
 the contents that a fault might bring instead. Up to `batch` transfers of one direction in a row go as one NIXL
 transfer, and up to `at_once` of those are under way together. {"jobs": [...]} does several jobs in one process, which
@@ -15,9 +18,14 @@ a read is poisoned first, and the bytes on both sides of every buffer are guards
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
+import json
+import os
+import shutil
 import socket
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -27,6 +35,7 @@ from urllib.parse import urlsplit
 
 from kvlab.errors import KvlabError
 from kvlab.probes import Facts, Job, content, cuobject_library, document, elf, main, obj_plugin, use_key_pair
+from kvlab.probes.gpu_memory import Gpu
 
 GUARD_BYTES = 4096  # one page on each side: an engine that rounds up to a page is caught
 _GUARD = b"\x5a" * GUARD_BYTES
@@ -101,22 +110,61 @@ def _error_types(bindings: Any) -> tuple[type[Exception], ...]:
 class Buffer:
     """`size` bytes between two guards, in ordinary host memory (NIXL's DRAM kind)."""
 
+    kind, device = "DRAM", 0
+
     def __init__(self, fill: bytes) -> None:
         self.size = len(fill)
-        self._raw = (ctypes.c_char * (self.size + 2 * GUARD_BYTES))()
-        self.whole = memoryview(self._raw).cast("B")
-        self.whole[:GUARD_BYTES] = _GUARD
-        self.payload[:] = fill
-        self.whole[GUARD_BYTES + self.size :] = _GUARD
+        self.total = self.size + 2 * GUARD_BYTES
+        self._raw = (ctypes.c_char * self.total).from_buffer_copy(_GUARD + fill + _GUARD)
         self.base = ctypes.addressof(self._raw)
-        self.total = len(self.whole)
 
-    @property
-    def payload(self) -> memoryview:
-        return self.whole[GUARD_BYTES : GUARD_BYTES + self.size]
+    def held(self) -> bytes:
+        """All its bytes, guards and all."""
+        return bytes(self._raw)
 
-    def guards_ok(self) -> bool:
-        return self.whole[:GUARD_BYTES] == _GUARD and self.whole[GUARD_BYTES + self.size :] == _GUARD
+    def release(self) -> None:
+        """Give the memory back; nothing may be under way."""
+
+
+class GpuBuffer(Buffer):
+    """The same in the memory of a GPU (NIXL's VRAM kind)."""
+
+    kind = "VRAM"
+
+    def __init__(self, fill: bytes, gpu: Gpu) -> None:
+        self.size, self.device, self._gpu = len(fill), gpu.number, gpu
+        self.total = self.size + 2 * GUARD_BYTES
+        self.base = gpu.allocate(self.total)
+        gpu.write(self.base, _GUARD + fill + _GUARD)
+
+    def held(self) -> bytes:
+        """All its bytes, guards and all, copied to the host."""
+        return self._gpu.read(self.base, self.total)
+
+    def release(self) -> None:
+        """Give the memory back; nothing may be under way."""
+        self._gpu.free(self.base)
+
+
+def use_addresses(addresses: list[str]) -> None:
+    """Have cuObject use these NICs and no others: a copy of the host's settings with this list, for this process.
+
+    Raises:
+        KvlabError: the environment names no settings, or they cannot be read.
+    """
+    file = os.environ.get("CUOBJ_ENV_PATH_JSON") or os.environ.get("CUFILE_ENV_PATH_JSON") or ""
+    try:
+        settings = json.loads(Path(file).read_text())
+        properties = settings["properties"]
+    except (OSError, ValueError, KeyError) as error:
+        raise KvlabError(
+            f"cuObject's settings {file or '(no file is named)'} cannot be read: {error!r}."
+        ) from error
+    folder = tempfile.mkdtemp(prefix="kvlab-")
+    atexit.register(shutil.rmtree, folder)
+    own = Path(folder, "cufile.json")
+    own.write_text(json.dumps({**settings, "properties": {**properties, "rdma_dev_addr_list": addresses}}))
+    os.environ["CUFILE_ENV_PATH_JSON"] = os.environ["CUOBJ_ENV_PATH_JSON"] = str(own)
 
 
 def run(job: Job) -> Facts:
@@ -130,10 +178,16 @@ def run(job: Job) -> Facts:
 
 def run_one(job: Job) -> Facts:
     """Do the job's transfers in order; a transfer that fails is recorded, not raised."""
+    gpu = Gpu(int(job["gpu"])) if job.get("gpu") is not None else None
+    if job.get("addresses"):
+        use_addresses(list(job["addresses"]))
     params = backend_params(job)
     base: Facts = {"engine": job["engine"], "backend_params": params, "endpoint": job["endpoint"]}
     base["cuobject"] = cuobject_library.collect("libcuobjclient.so.1")
     simulated = base["cuobject"]["simulated"] if job["engine"] == "dell" else None
+    if gpu:
+        base["gpu_memory"] = gpu.facts()
+        simulated = simulated or base["gpu_memory"]["simulated"]
     plugin = plugin_file()
 
     from nixl._api import nixl_agent, nixl_agent_config, nixlBind
@@ -162,12 +216,14 @@ def run_one(job: Job) -> Facts:
     timeout_s = float(job.get("timeout_s", 60))
     transfers: list[Facts] = []
     for window in _windows(job["transfers"], int(job.get("batch", 1)), int(job.get("at_once", 1))):
-        flights = [_Flight(agent, specs, errors) for specs in window]
+        flights = [_Flight(agent, specs, errors, gpu) for specs in window]
         deadline = time.monotonic() + timeout_s
         while any(flight.poll() for flight in flights) and time.monotonic() < deadline:
             time.sleep(0.0005)
         for flight in flights:
             transfers += flight.land(timeout_s)
+    if gpu:
+        gpu.close()
     return document("nixl_roundtrip", simulated, **base, backend_error=None, transfers=transfers)
 
 
@@ -191,13 +247,16 @@ def _expected(spec: Job, seed: int) -> bytes:
 class _Flight:
     """One NIXL transfer with a descriptor for each of its specs: posted when made, polled, landed with its facts."""
 
-    def __init__(self, agent: Any, specs: list[Facts], errors: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, agent: Any, specs: list[Facts], errors: tuple[type[Exception], ...], gpu: Gpu | None
+    ) -> None:
         self._agent, self._specs, self._errors = agent, specs, errors
         self._expected = [_expected(spec, spec["seed"]) for spec in specs]
-        self._buffers = [
-            Buffer(e if spec["op"] == "write" else content.poison(e))
+        fills = [
+            e if spec["op"] == "write" else content.poison(e)
             for spec, e in zip(specs, self._expected, strict=True)
         ]
+        self._buffers = [GpuBuffer(fill, gpu) if gpu else Buffer(fill) for fill in fills]
         self._state, self._error = "ERR", None  # type: str, str | None
         self._registered: list[Any] = []
         self._handle: Any = None
@@ -210,17 +269,18 @@ class _Flight:
 
     def _post(self) -> None:
         """Register the memory and the objects, and start; a number stands for each object key in NIXL's descriptors."""
-        memory = [(buffer.base, buffer.total, 0, "") for buffer in self._buffers]
-        self._registered.append(self._agent.register_memory(memory, "DRAM", backends=["OBJ"]))
+        kind = self._buffers[0].kind
+        memory = [(buffer.base, buffer.total, buffer.device, "") for buffer in self._buffers]
+        self._registered.append(self._agent.register_memory(memory, kind, backends=["OBJ"]))
         numbers = [next(_DEVICES) for _ in self._specs]
         objects, local, remote = [], [], []
         for spec, buffer, number in zip(self._specs, self._buffers, numbers, strict=True):
             offset = int(spec.get("offset", 0))
             objects.append((0, offset + buffer.size, number, spec["key"]))
-            local.append((buffer.base + GUARD_BYTES, buffer.size, 0))
+            local.append((buffer.base + GUARD_BYTES, buffer.size, buffer.device))
             remote.append((offset, buffer.size, number))
         self._registered.append(self._agent.register_memory(objects, "OBJ", backends=["OBJ"]))
-        ends = self._agent.get_xfer_descs(local, "DRAM"), self._agent.get_xfer_descs(remote, "OBJ")
+        ends = self._agent.get_xfer_descs(local, kind), self._agent.get_xfer_descs(remote, "OBJ")
         operation = str(self._specs[0]["op"]).upper()
         self._handle = self._agent.initialize_xfer(operation, *ends, self._agent.name, backends=["OBJ"])
         self._began = time.perf_counter()
@@ -252,25 +312,29 @@ class _Flight:
                 self._agent.deregister_memory(registration, backends=["OBJ"])
         except self._errors as error:
             self._error = self._error or f"{type(error).__name__}: {error}"
-        facts = zip(self._specs, self._buffers, self._expected, strict=True)
-        return [
-            _fact(spec, buffer, expected)
+        facts = [
+            fact(spec, buffer, expected)
             | {"state": state, "error": self._error, "duration_s": took, "batch": len(self._specs)}
-            for spec, buffer, expected in facts
+            for spec, buffer, expected in zip(self._specs, self._buffers, self._expected, strict=True)
         ]
+        if state == self._state:  # what may still be written to is left alone
+            for buffer in self._buffers:
+                buffer.release()
+        return facts
 
 
-def _fact(spec: Facts, buffer: Buffer, expected: bytes) -> Facts:
+def fact(spec: Facts, buffer: Buffer, expected: bytes) -> Facts:
     """What the buffer of one transfer holds."""
-    held = bytes(buffer.payload)
+    whole = buffer.held()
+    held = whole[GUARD_BYTES : GUARD_BYTES + buffer.size]
     equal = held == expected
     others = {} if equal else {name: _expected(spec, seed) for name, seed in spec.get("others", {}).items()}
     return {
         **spec,
-        "mem_type": "DRAM",
+        "mem_type": buffer.kind,
         "equal": equal,
         "difference": content.difference(held, expected, others),
-        "guards_ok": buffer.guards_ok(),
+        "guards_ok": whole[:GUARD_BYTES] == _GUARD and whole[GUARD_BYTES + buffer.size :] == _GUARD,
         "expected_sha256": content.digest(expected),
         "buffer_sha256": content.digest(held),
     }

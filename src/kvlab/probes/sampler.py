@@ -1,10 +1,11 @@
 """Counters of a host over time: RDMA ports, netdevs with their pause frames, CPU time of processes.
 
-Job: {"hz": 1 to 10, "devices": [RDMA device, ...] (all), "netdevs": [name, ...] (those of the devices), "pids": [id,
-...]}. It runs through probes.shipping and speaks line by line: each `ping` on stdin is answered {"pong": this host's
-clock}, `go` starts the samples {"t", "rdma": {"device/port": {counter: value}}, "net": {netdev: {counter: value}},
-"cpu": {pid: seconds}}, the end of stdin ends it. Standard library only. Files stay open from sample to sample, since
-opening one costs several times its read; a sample takes one read for each counter and one ioctl for each netdev.
+Job: {"hz": 1 to 10, "devices": [RDMA device, ...] (all), "netdevs": [name, ...] (those of the devices; ["*"] is all
+that have hardware behind them), "pids": [id, ...]}. It runs through probes.shipping and speaks line by line: each
+`ping` on stdin is answered {"pong": this host's clock}, `go` starts the samples {"t", "rdma": {"device/port": {counter:
+value}}, "net": {netdev: {counter: value}}, "cpu": {pid: seconds}}, the end of stdin ends it. Standard library only.
+Files stay open from sample to sample, since opening one costs several times its read; a sample takes one read for
+each counter and one ioctl for each netdev.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def watched(sysfs: Path, devices: Any, netdevs: Any) -> tuple[list[str], list[st
         list(devices) or sorted(path.name for path in folder.iterdir()) if folder.is_dir() else list(devices)
     )
     found = list(netdevs)
+    if found == ["*"]:
+        return names, sorted(path.parent.name for path in sysfs.glob("class/net/*/device"))
     for name in [] if found else names:
         net = folder / name / "device/net"
         found += sorted(path.name for path in net.iterdir()) if net.is_dir() else []

@@ -9,7 +9,7 @@ import pytest
 
 from kvlab.checks import judge
 from kvlab.doctor.hosts import Host
-from kvlab.doctor.sampling import Sampling, Series, difference
+from kvlab.doctor.sampling import Sampling, Series, difference, transfer
 from kvlab.errors import KvlabError
 
 
@@ -70,3 +70,41 @@ def test_a_host_that_cannot_be_reached_says_why() -> None:
     assert "gone.invalid" in sampling.series["gone"].error or "ssh" in sampling.series["gone"].error
     with pytest.raises(KvlabError, match="gone say nothing"):
         sampling.between("gone", 0, 1)
+
+
+MIB = 1 << 20
+
+
+def span(rdma: int, tcp: int, seconds: float = 2.0) -> dict[str, object]:
+    """What two ports and two netdevs counted; the second netdev's plain bytes hold no RDMA."""
+    return {
+        "seconds": seconds,
+        "deltas": {
+            port: {"port_rcv_data": rdma // 8, "port_xmit_data": 7} for port in ("mlx5_0/1", "mlx5_1/1")
+        },
+        "net": {
+            "rail0": {"rx_bytes": rdma + tcp, "rx_vport_unicast_bytes": tcp // 2, "tx_bytes": 9},
+            "mgmt0": {"rx_bytes": tcp // 2, "tx_bytes": 9},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("quiet", "moved", "control", "bad"),
+    [
+        (span(0, 4096), span(512 * MIB, 4096), span(0, 520 * MIB), set()),
+        (span(0, 4096), span(0, 520 * MIB), span(0, 520 * MIB), {"PATH010"}),
+        (span(0, 4096), span(512 * MIB, 520 * MIB), span(0, 520 * MIB), {"PATH010"}),
+        (span(200 * MIB, 4096), span(512 * MIB, 4096), span(0, 520 * MIB), {"PATH012"}),
+        (span(0, 4096), span(512 * MIB, 4096), span(512 * MIB, 4096), {"PATH013"}),
+    ],
+    ids=["proven", "fell back", "both ways", "a noisy NIC", "a control that looks the same"],
+)
+def test_the_nics_counters_of_a_transfer_are_judged_with_its_control(
+    quiet: dict[str, object], moved: dict[str, object], control: dict[str, object], bad: set[str]
+) -> None:
+    facts = transfer(quiet, moved, control, payload=512 * MIB, direction="in", lab_simulated=True)
+    assert facts["client"]["rdma"] == facts["payload"] or bad
+    found = judge({"transfer_counters": facts}, ["PATH010", "PATH011", "PATH012", "PATH013"])
+    assert {f.id for f in found if f.status != "pass"} == bad | {"PATH011"}
+    assert all(f.simulated for f in found)
