@@ -183,14 +183,22 @@ def stop_lmcache(server: Server) -> None:
     if not server.bench.host.local:
         pytest.skip("under systemd vLLM is bound to its LMCache server and stops with it")
     supervisor = Supervisor(server.bench.lab.state_dir)
-    log = supervisor.log_dir / f"vllm-{server.profile}.log"
-    start = log.stat().st_size
-    if not supervisor.stop_program(f"lmcache-{server.profile}"):
-        return
+    start = vllm_log(server).stat().st_size
+    if supervisor.stop_program(f"lmcache-{server.profile}"):
+        wait_until_noticed(server, start)
+
+
+def vllm_log(server: Server) -> Path:
+    """What the profile's vLLM says."""
+    return Supervisor(server.bench.lab.state_dir).log_dir / f"vllm-{server.profile}.log"
+
+
+def wait_until_noticed(server: Server, start: int) -> None:
+    """Wait until vLLM says, in its log after byte `start`, that its LMCache server is gone."""
     server.bench.tell("LMCache server stopped: waiting for vLLM's heartbeats to notice")
     connectors = 1 + server.facts["tp"]  # the scheduler's, and one in each worker
     deadline = time.monotonic() + NOTICE_S
-    while log.read_bytes()[start:].count(NOTICED) < connectors:
+    while vllm_log(server).read_bytes()[start:].count(NOTICED) < connectors:
         if time.monotonic() > deadline:
             pytest.fail(f"vLLM did not notice within {NOTICE_S} s that its LMCache server is gone")
         time.sleep(0.5)
@@ -240,27 +248,6 @@ def other_lmcache(
 
 
 @pytest.fixture
-def lmcache_in_a_wrong_mode(served: Served, tmp_path: Path) -> Iterator[Server]:
-    """The profile's LMCache server, started in the transfer mode that is LMCache's default."""
-
-    def without_the_mode(args: list[str]) -> list[str]:
-        at = args.index("--supported-transfer-mode")
-        return args[:at] + args[at + 2 :]
-
-    said = "LMCache in its default transfer mode: waiting for vLLM to ask it and be refused"
-    with other_lmcache(served.server, tmp_path, without_the_mode, said, lambda log: REFUSAL in log):
-        yield served.server
-
-
-@pytest.mark.parametrize("served", CACHED[:1], indirect=True)
-def test_with_lmcache_in_a_wrong_transfer_mode_the_tier_proof_fails_although_vllm_answers(
-    lmcache_in_a_wrong_mode: Server, bench: Bench
-) -> None:
-    assert lmcache_mp.collect(lmcache_in_a_wrong_mode.lmcache_url)["available"]
-    tier_proof_fails_although_vllm_answers(lmcache_in_a_wrong_mode, bench)
-
-
-@pytest.fixture
 def lmcache_that_evicts(served: Served, tmp_path: Path) -> Iterator[Server]:
     """The profile's LMCache server with slots for the longest prompt and no more, and told to make room in time."""
     server = served.server
@@ -281,6 +268,8 @@ def lmcache_that_evicts(served: Served, tmp_path: Path) -> Iterator[Server]:
     said = "LMCache with few slots: waiting for vLLM to find it"
     with other_lmcache(server, tmp_path, with_few_slots, said, registered):
         yield server
+        start = vllm_log(server).stat().st_size
+    wait_until_noticed(server, start)
 
 
 def wait_until_evicted(server: Server) -> None:
@@ -309,3 +298,27 @@ def test_after_eviction_a_prompt_is_stored_again_and_says_the_same(
     assert set(slots) & {r["key"] for r in passes[0]["access_log"] if r["op"] == "PutObject"}, (
         "no slot was used a second time"
     )
+
+
+@pytest.fixture
+def lmcache_in_a_wrong_mode(served: Served, tmp_path: Path) -> Iterator[Server]:
+    """The profile's LMCache server, started in the transfer mode that is LMCache's default.
+
+    It comes last: a vLLM that was refused waits for an answer for 300 s, and uses no other server meanwhile.
+    """
+
+    def without_the_mode(args: list[str]) -> list[str]:
+        at = args.index("--supported-transfer-mode")
+        return args[:at] + args[at + 2 :]
+
+    said = "LMCache in its default transfer mode: waiting for vLLM to ask it and be refused"
+    with other_lmcache(served.server, tmp_path, without_the_mode, said, lambda log: REFUSAL in log):
+        yield served.server
+
+
+@pytest.mark.parametrize("served", CACHED[:1], indirect=True)
+def test_with_lmcache_in_a_wrong_transfer_mode_the_tier_proof_fails_although_vllm_answers(
+    lmcache_in_a_wrong_mode: Server, bench: Bench
+) -> None:
+    assert lmcache_mp.collect(lmcache_in_a_wrong_mode.lmcache_url)["available"]
+    tier_proof_fails_although_vllm_answers(lmcache_in_a_wrong_mode, bench)
