@@ -290,7 +290,8 @@ def test_after_eviction_a_prompt_is_stored_again_and_says_the_same(
     passes = []
     for tokens in (short, long, short, long):
         passes.append(server.one_pass("cold", prompt(tokens)))
-        assert moved(passes[-1], "lookup_hit_l2_tokens") == 0, "nothing was evicted"
+        hit = moved(passes[-1], "lookup_hit_l2_tokens")  # None until this server has had a first hit
+        assert hit in (0, None), f"{hit} tokens of what was evicted were found"
         wait_until_evicted(server)
     facts = server.kv(passes, baseline_ids)
     bench.prove(facts, "KV005", "KV006")
