@@ -35,7 +35,7 @@ def play(folder: Path, *more: str, **variables: Any) -> subprocess.CompletedProc
         "kv_profiles_ports": {"vllm": 8000, "lmcache": 5555, "lmcache_http": 8080},
         "kv_profiles_endpoint": "http://192.0.2.200:9020",
         "kv_profiles_access_key": "made-up",
-        "kv_profiles_secret_key": "made-up",
+        "kv_profiles_secret_key": "x" * 12,
         "kv_profiles_list": [{"name": "s3-rdma", "mode": "mp", "bucket": "kv-s3-rdma"}],
         "kv_profiles_gpudirect_record": str(folder / "gpudirect.json"),
         **variables,
