@@ -24,7 +24,8 @@ def roles() -> dict[tuple[str, str], str]:
         for play in read(ROOT / f"playbooks/{phase}.yml"):
             steps = [{"name": one["role"], "when": ""} for one in play.get("roles", [])]
             for task in play.get("tasks", []):
-                steps.append({**task["ansible.builtin.import_role"], "when": str(task.get("when", ""))})
+                if role := task.get("ansible.builtin.import_role"):
+                    steps.append({**role, "when": str(task.get("when", ""))})
             for step in steps:
                 found[step["name"].removeprefix("kvlab.lab."), step.get("tasks_from", "main")] = step["when"]
     return found

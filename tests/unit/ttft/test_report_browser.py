@@ -11,7 +11,8 @@ import report_browser
 import ttft_generator
 from report_browser import Page
 
-from kvlab.report import load, page, verdicts
+from kvlab.checks import Finding
+from kvlab.report import load, page
 from kvlab.ttft import result
 
 pytestmark = pytest.mark.skipif(
@@ -41,15 +42,17 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for one in run.passes
         ]
         result.write(run, folder / f"{night}.json")
-    given = {
+    given: dict[str, Any] = {
         "id": "RDMA004",
         "severity": "major",
         "status": "fail",
         "title": "PFC",
-        "evidence": ["off"],
+        "evidence": ("off",),
         "remedy": "Set it.",
+        "source": "",
+        "simulated": True,
     }
-    findings = [verdicts.Recorded(**given), verdicts.Recorded(**given | {"id": "CLK001", "status": "pass"})]
+    findings = [Finding(**given), Finding(**given | {"id": "CLK001", "status": "pass"})]
     return page.write(page.build(load.load([folder]), page.Extra(findings=findings)), folder / "out")
 
 
