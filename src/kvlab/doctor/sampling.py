@@ -21,7 +21,7 @@ from typing import Any, Self
 
 from kvlab.doctor.hosts import Host
 from kvlab.errors import KvlabError
-from kvlab.probes import shipping
+from kvlab.probes import sampler, shipping
 
 PINGS = 5
 START_S = 15.0
@@ -148,17 +148,9 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 
 def moved_bytes(found: Mapping[str, Any], direction: str) -> dict[str, int]:
-    """Bytes by RDMA and by TCP in a difference's span, "in" or "out" of the host.
-
-    Port counters count words of four bytes. Where a netdev's rx_bytes hold its RDMA too (mlx5), there is a counter of
-    vport unicast bytes that does not, which is taken.
-    """
-    port, net = ("port_rcv_data", "rx") if direction == "in" else ("port_xmit_data", "tx")
-    ways = (f"{net}_vport_unicast_bytes", f"{net}_bytes")
-    return {
-        "rdma": 4 * sum(counters.get(port, 0) for counters in found["deltas"].values()),
-        "tcp": sum(next((c[way] for way in ways if way in c), 0) for c in found["net"].values()),
-    }
+    """Bytes by RDMA and by TCP in a difference's span, "in" or "out" of the host."""
+    moved = sampler.payload(found["deltas"].values(), found["net"].values())
+    return {way: moved[f"{way}_{direction}"] for way in ("rdma", "tcp")}
 
 
 def transfer(

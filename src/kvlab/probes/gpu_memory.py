@@ -6,6 +6,7 @@ Standard library only. Signatures: CUDA Driver API 13.1, chapters "Memory Manage
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ class Gpu:
         self.driver = cuobject_library.collect(LIBRARY)
         if self.driver["error"]:
             raise KvlabError(f"GPU memory needs NVIDIA's driver, which is not here: {self.driver['error']}.")
+        # nvidia-smi, and so the record of each GPU's NIC, counts by PCI address; CUDA by itself puts the fastest first.
+        os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
         self._cuda = ctypes.CDLL(LIBRARY)
         count, self._device, context = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
         self._call("cuInit", ctypes.c_uint(0))

@@ -19,11 +19,13 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 MIN_HZ, MAX_HZ = 1, 10
+WORD = 4
+"""port_rcv_data and port_xmit_data count words of four bytes."""
 NET = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_dropped")
 ETHTOOL = ("rx_vport_rdma_unicast_bytes", "tx_vport_rdma_unicast_bytes", "rx_vport_unicast_bytes",
            "tx_vport_unicast_bytes", "rx_discards_phy", "out_of_buffer")  # fmt: skip
@@ -80,6 +82,21 @@ def sample(
         return watch.sample()
     finally:
         watch.close()
+
+
+def payload(ports: Iterable[Mapping[str, int]], nets: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Bytes by RDMA and by TCP, in and out, out of the counters of ports and netdevs, or of their differences.
+
+    Port counters count words of four bytes. Where a netdev's plain bytes hold its RDMA too (mlx5), there is a counter
+    of vport unicast bytes that does not, which is taken.
+    """
+    ports, nets = list(ports), list(nets)
+    return {
+        "rdma_in": WORD * sum(port.get("port_rcv_data", 0) for port in ports),
+        "rdma_out": WORD * sum(port.get("port_xmit_data", 0) for port in ports),
+        "tcp_in": sum(net.get("rx_vport_unicast_bytes", net.get("rx_bytes", 0)) for net in nets),
+        "tcp_out": sum(net.get("tx_vport_unicast_bytes", net.get("tx_bytes", 0)) for net in nets),
+    }
 
 
 class Watch:

@@ -9,8 +9,6 @@ from kvlab.hostparsers import rdma_sysfs
 from kvlab.probes import sampler
 
 SYSFS = Path("/sys")
-WORD = 4
-"""port_rcv_data and port_xmit_data count words of four bytes."""
 
 
 def rate(sysfs: Path = SYSFS) -> float | None:
@@ -23,8 +21,7 @@ def rate(sysfs: Path = SYSFS) -> float | None:
 def moved(sysfs: Path = SYSFS) -> dict[str, int] | None:
     """Bytes by RDMA and by TCP, in and out, since the counters began; None without an RDMA port.
 
-    TCP is counted on every netdev with hardware behind it; where a netdev's counters hold its RDMA too, there is one
-    of vport unicast bytes alone, which is taken.
+    TCP is counted on every netdev with hardware behind it.
     """
     devices = [device["name"] for device in rdma_sysfs.devices(sysfs)]
     folder = sysfs / "class/net"
@@ -32,13 +29,7 @@ def moved(sysfs: Path = SYSFS) -> dict[str, int] | None:
     if not devices:
         return None
     now = sampler.sample(sysfs, devices, netdevs, ())
-    ports, nets = now["rdma"].values(), now["net"].values()
-    return {
-        "rdma_in": sum(port.get("port_rcv_data", 0) for port in ports) * WORD,
-        "rdma_out": sum(port.get("port_xmit_data", 0) for port in ports) * WORD,
-        "tcp_in": sum(net.get("rx_vport_unicast_bytes", net.get("rx_bytes", 0)) for net in nets),
-        "tcp_out": sum(net.get("tx_vport_unicast_bytes", net.get("tx_bytes", 0)) for net in nets),
-    }
+    return sampler.payload(now["rdma"].values(), now["net"].values())
 
 
 def between(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> dict[str, int] | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import role_play
 
-ROOT = Path(__file__).parents[3]
 MODEL = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
@@ -24,7 +22,7 @@ MODEL = {
 }
 
 
-def play(folder: Path, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
+def play(folder: Path, **variables: Any) -> subprocess.CompletedProcess[str]:
     """Run the role on this machine with one profile, s3-rdma."""
     (folder / "model").mkdir(exist_ok=True)
     (folder / "model/config.json").write_text(json.dumps(MODEL))
@@ -40,18 +38,7 @@ def play(folder: Path, *more: str, **variables: Any) -> subprocess.CompletedProc
         "kv_profiles_gpudirect_record": str(folder / "gpudirect.json"),
         **variables,
     }
-    content = [{"hosts": "all", "gather_facts": False, "roles": ["kvlab.lab.kv_profiles"], "vars": given}]
-    (folder / "play.yml").write_text(json.dumps(content))
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "one,", "-c", "local", *more]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}", str(folder / "play.yml")]
-    environment = {
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".lab/collections"),
-        "ANSIBLE_HOME": str(folder / "home"),
-        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
-    }
-    return subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
+    return role_play.run("kv_profiles", folder, given, "one")
 
 
 def written(folder: Path) -> list[str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import role_play
 
 from kvlab.modelstore import listing
 
@@ -32,25 +30,7 @@ def play(
     folder: Path, variables: dict[str, Any], hosts: str = "one,two", *more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the role for two hosts that are this machine."""
-    content = [{"hosts": "all", "gather_facts": False, "roles": ["kvlab.lab.model_store"], "vars": variables}]
-    (folder / "play.yml").write_text(json.dumps(content))
-    command = [
-        str(Path(sys.executable).with_name("ansible-playbook")),
-        "-i",
-        f"{hosts},",
-        "-c",
-        "local",
-        *more,
-    ]
-    command += ["-e", f"ansible_python_interpreter={sys.executable}", str(folder / "play.yml")]
-    environment = {
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".lab/collections"),
-        "ANSIBLE_HOME": str(folder / "home"),
-        "ANSIBLE_CONFIG": str(folder / "ansible.cfg"),
-    }
-    return subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
-    )
+    return role_play.run("model_store", folder, variables, hosts, *more)
 
 
 def changed(output: str) -> dict[str, int]:
