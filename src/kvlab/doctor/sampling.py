@@ -10,6 +10,7 @@ some pings, and the samples' times are ours.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import threading
@@ -84,6 +85,10 @@ class Sampling:
     def between(self, host: str, began: float, ended: float) -> dict[str, Any]:
         """Topic `rdma_counters` of one host for a span of our clock: the last sample before it, the first after it.
 
+        The sampler reads most counters of a port only once a second. Such a one is taken from the last sample before
+        the span that has it and the first after it, so that it may hold up to a second more on either side, and never
+        less; where the sampling has ended, each has a sample after the span.
+
         Raises:
             KvlabError: no sample lies on one side of the span.
         """
@@ -93,7 +98,7 @@ class Sampling:
         if not before or not after:
             reason = series.error or f"{len(series.samples)} samples, none on one side of the span"
             raise KvlabError(f"the counters of {host} say nothing about that time: {reason}.")
-        return difference(before[-1], after[0])
+        return difference(_completed(reversed(before)), _completed(after))
 
     def _read(self, name: str, process: subprocess.Popen[str], ready: threading.Event) -> None:
         series = self.series[name]
@@ -120,6 +125,18 @@ class Sampling:
             series.error = said[-1] if said else f"the sampler ended: {error}"
         finally:
             ready.set()
+
+
+def _completed(samples: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The first of the samples, with the ports' counters that it lacks from the first of the others to have them."""
+    samples = iter(samples)
+    found = dict(next(samples))
+    for one in itertools.islice(samples, sampler.MAX_HZ):  # one of so many has them all
+        found["rdma"] = {
+            port: one["rdma"].get(port, {}) | found["rdma"].get(port, {})
+            for port in {**found["rdma"], **one["rdma"]}
+        }
+    return found
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

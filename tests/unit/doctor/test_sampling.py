@@ -45,6 +45,20 @@ def test_a_span_is_taken_on_our_clock_although_the_host_is_an_hour_ahead() -> No
         sampling.between("node1", 2.1, 9.0)
 
 
+def test_a_counter_that_few_samples_have_is_taken_from_those_around_the_span() -> None:
+    sampling = Sampling([], {})
+    samples = [sample(t, 100 * t) for t in range(1, 9)]
+    for at, one in enumerate(samples):
+        assert isinstance(one["rdma"], dict)
+        one["rdma"] = {"mlx5_0/1": {"port_rcv_data": 100 * at}}
+        if at in (0, 2, 6, 7):
+            one["rdma"]["mlx5_0/1"]["out_of_sequence"] = at
+    sampling.series["node1"] = Series("node1", 0.0, 0.001, samples)
+    facts = sampling.between("node1", 4.5, 4.6)
+    assert facts["seconds"] == 1
+    assert facts["deltas"]["mlx5_0/1"] == {"port_rcv_data": 100, "out_of_sequence": 6 - 2}
+
+
 def test_this_machine_is_sampled_for_the_time_of_a_block(tmp_path: Path) -> None:
     counter = tmp_path / "class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
     counter.parent.mkdir(parents=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import io
 import json
 import os
 import struct
@@ -255,7 +256,36 @@ def test_the_sampler_answers_pings_then_samples_until_stdin_ends(tmp_path: Path)
     assert set(pong) == {"pong"}
     assert samples
     assert samples[0]["rdma"] == {"mlx5_0/1": {"port_rcv_data": 77, "out_of_sequence": 0}}
+    assert samples[-1]["rdma"] == samples[0]["rdma"], "the last one has every counter, as the first has"
     assert list(samples[0]["cpu"]) == [str(os.getpid())]
+
+
+def test_counters_that_tell_no_rate_are_read_once_a_second_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = tmp_path / "class/infiniband/mlx5_0/ports/1"
+    for folder, name in (("counters", "port_rcv_data"), ("hw_counters", "out_of_sequence")):
+        (port / folder).mkdir(parents=True)
+        (port / folder / name).write_text("1\n")
+    clock = [100.0]
+    stdin = io.StringIO("go\n")
+    asked: list[float] = []
+
+    def select(
+        readers: list[Any], _w: object, _x: object, wait: float
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        asked.append(wait)
+        clock[0] += wait
+        return (readers if len(asked) == 25 else [], [], [])
+
+    monkeypatch.setattr(sampler.sys, "stdin", stdin)
+    monkeypatch.setattr(sampler.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(sampler.select, "select", select)
+    samples = list(sampler.run({"hz": 10, "sysfs": str(tmp_path)}))
+    assert len(samples) == 26
+    assert all(one["rdma"]["mlx5_0/1"]["port_rcv_data"] == 1 for one in samples)
+    whole = [at for at, one in enumerate(samples) if "out_of_sequence" in one["rdma"]["mlx5_0/1"]]
+    assert whole == [0, 10, 20, 25]
 
 
 def test_statistics_of_a_netdev_without_ethtool_are_empty_and_no_error() -> None:
