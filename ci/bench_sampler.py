@@ -1,10 +1,10 @@
 """What the sampler of counters costs: ci/bench_sampler.py [--seconds 10] [--hz 10] [--json]
 
-A tree of files such as sysfs of an XE9680: ten mlx5 ports (22 counters, 30 hw_counters each); five processes.
-Three samplers take turns in one process: the one that is there, which reads most counters once a second; one
-that reads all of them every time; and one that opens each file anew, too, as the first version did. CPU time is that of
-the whole sampler, its JSON included. Files are on disk, not in a driver: what a NIC's firmware takes to answer is not in
-it. Exit status 1 where the sampler takes 1 % of a core or more.
+A tree of files such as sysfs of an XE9680: ten mlx5 ports (22 counters, 30 hw_counters each); five processes. Three
+samplers take turns in one process: the one that is there, which reads most counters once a second; one that reads all
+of them every time; and one that opens each file anew, too, as the first version did. CPU time is that of the whole
+sampler, its JSON included. Files are on disk, not in a driver: what a NIC's firmware takes to answer is not in it.
+Exit status 1 where the sampler takes 1 % of a core or more.
 """
 
 from __future__ import annotations
